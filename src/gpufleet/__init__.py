@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ServeRequest,
         ServingEstimate,
         Simulation,
+        SpotPlan,
         TrainingEstimate,
         TrainingFit,
         TrainingPlan,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         plan_finetune,
         plan_fleet,
         plan_serve,
+        plan_spot,
         plan_train,
         simulate_serving,
     )
@@ -78,6 +80,7 @@ __all__ = [
     "ServeRequest",
     "ServingEstimate",
     "Simulation",
+    "SpotPlan",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -97,6 +100,7 @@ __all__ = [
     "plan_finetune",
     "plan_fleet",
     "plan_serve",
+    "plan_spot",
     "plan_train",
     "simulate_serving",
 ]

@@ -26,18 +26,18 @@ FEBRUARY = [m for m in MEASURED if m.began == "2023-02-15"]
 UNSEEN = load_availability_fit(UNTIL_2022)
 NUM_TICKS, NUM_TRACES = 3000, 24
 COSTS = {
-    (0.02, 52, "greedy"): (108.49, 0.06),
-    (0.02, 52, "uniform progress"): (91.00, 0.05),
-    (0.02, 70, "greedy"): (81.75, 0.05),
-    (0.02, 70, "uniform progress"): (75.55, 0.07),
-    (0.02, 92, "greedy"): (68.22, 0.10),
-    (0.02, 92, "uniform progress"): (68.87, 0.10),
-    (0.20, 52, "greedy"): (114.04, 0.06),
-    (0.20, 52, "uniform progress"): (106.95, 0.06),
-    (0.20, 70, "greedy"): (86.98, 0.05),
-    (0.20, 70, "uniform progress"): (87.07, 0.06),
-    (0.20, 92, "greedy"): (73.56, 0.10),
-    (0.20, 92, "uniform progress"): (80.70, 0.10),
+    (0.02, 52, "greedy"): (100.34, 0.06),
+    (0.02, 52, "uniform progress"): (86.44, 0.05),
+    (0.02, 70, "greedy"): (79.00, 0.05),
+    (0.02, 70, "uniform progress"): (73.79, 0.07),
+    (0.02, 92, "greedy"): (66.75, 0.10),
+    (0.02, 92, "uniform progress"): (67.58, 0.10),
+    (0.20, 52, "greedy"): (112.13, 0.06),
+    (0.20, 52, "uniform progress"): (103.10, 0.06),
+    (0.20, 70, "greedy"): (86.47, 0.05),
+    (0.20, 70, "uniform progress"): (81.59, 0.06),
+    (0.20, 92, "greedy"): (73.31, 0.10),
+    (0.20, 92, "uniform progress"): (74.10, 0.10),
 }
 """USD of a 48 h job, mean over hourly starts and the nine zones of February 2023, and how far draws may lie."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
     from gpufleet.api.simulations import simulate_serving
+    from gpufleet.api.spot import plan_spot
     from gpufleet.api.training import FinetuneRequest, TrainRequest, plan_finetune, plan_train
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
     from gpufleet.results.simulation import Simulation
+    from gpufleet.results.spot import SpotPlan
     from gpufleet.results.training import TrainingEstimate, TrainingFit, TrainingPlan
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "ServeRequest",
     "ServingEstimate",
     "Simulation",
+    "SpotPlan",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -81,6 +84,7 @@ __all__ = [
     "plan_finetune",
     "plan_fleet",
     "plan_serve",
+    "plan_spot",
     "plan_train",
     "simulate_serving",
 ]
@@ -107,6 +111,7 @@ HOMES = {
     "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
     "Simulation": "results.simulation",
+    "SpotPlan": "results.spot",
     "TrainRequest": "api.training",
     "TrainingEstimate": "results.training",
     "TrainingFit": "results.training",
@@ -126,6 +131,7 @@ HOMES = {
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
     "plan_serve": "api.plans",
+    "plan_spot": "api.spot",
     "plan_train": "api.training",
     "simulate_serving": "api.simulations",
 }

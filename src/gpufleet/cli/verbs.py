@@ -17,6 +17,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
+    Verb("spot", "gpufleet.cli.spot", "A job on spot machines that is done by its deadline: rules, cost, risk"),
     Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at what rate"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
@@ -43,6 +44,7 @@ SUCH_AS: dict[str, str] = {
     "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
     "simulate": "gpufleet simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200",
+    "spot": "gpufleet spot --work 48h --deadline 72h --machine aws:g5.xlarge",
     "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
 }

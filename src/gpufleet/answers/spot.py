@@ -1,0 +1,94 @@
+"""From runs of a job on spot to what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.spot import NAMES, WAITING, DeadlineJob, SlackRules
+from gpufleet.optimize.spot import OURS, TITLES, late_ratio
+from gpufleet.results.base import Figure
+from gpufleet.results.spot import SlackPoint, SpotPlay, SpotRule, SpotRules
+from gpufleet.simulate.spot_jobs import SpotRuns
+
+TENTH, NINETIETH = 10, 90
+HARDLY_EVER = 0.01
+
+
+def drawn_figure(values: FloatArray, unit: str, grade: str) -> Figure:
+    """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them."""
+    mean = float(np.mean(values))
+    low, high = (float(np.percentile(values, end)) for end in (TENTH, NINETIETH))
+    return Figure(value=mean, unit=unit, low=min(low, mean), high=max(high, mean), grade=grade)
+
+
+def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPlay:
+    """How a policy did."""
+    machine_s = runs.spot_s + runs.on_demand_s
+    takes_over = np.isfinite(runs.first_on_demand_s)
+    finished = runs.elapsed_s[np.isfinite(runs.elapsed_s)]
+    return SpotPlay(
+        policy=name,
+        title=TITLES[name],
+        usd=drawn_figure(runs.cost_usd, "USD", grade),
+        elapsed=drawn_figure(finished if len(finished) else np.array([deadline_s]), "s", grade),
+        late_ratio=late_ratio(runs, deadline_s),
+        losses=drawn_figure(runs.losses.astype(np.float64), "1", grade),
+        on_demand_ratio=float(runs.on_demand_s.sum() / machine_s.sum()),
+        takes_over_ratio=float(np.mean(takes_over)),
+        takes_over_s=float(np.median(runs.first_on_demand_s[takes_over])) if takes_over.any() else None,
+    )
+
+
+def chosen_play(plays: Mapping[str, SpotPlay], runs: Mapping[str, SpotRuns]) -> SpotPlay:
+    """Ours, or another that is hardly ever late and cheaper by more than draws scatter."""
+    surely = {name: surely_cheaper(runs[name].cost_usd, runs[OURS].cost_usd) for name in plays}
+    kept = [play for name, play in plays.items() if surely[name] and play.late_ratio <= HARDLY_EVER]
+    return min(kept, key=lambda play: play.usd.value, default=plays[OURS])
+
+
+def surely_cheaper(usd: FloatArray, than_usd: FloatArray) -> bool:
+    """Whether draws cost less than the same draws otherwise, by two standard errors of the mean difference."""
+    saved = than_usd - usd
+    return bool(saved.mean() > 2 * saved.std() / math.sqrt(len(saved)))
+
+
+def rules_result(rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRules:
+    """Thresholds as a state machine."""
+    ages = rules.hazards.ages
+    edges = [0.0, *rules.hazards.edges_s]
+    found = [
+        SpotRule(
+            running=NAMES[running],
+            has_machine=has_machine,
+            from_s=edges[age],
+            until_s=edges[age + 1] if age + 1 < ages else None,
+            on_demand_below=points_of(rules, running, age + ages * has_machine),
+            otherwise="spot" if has_machine else NAMES[WAITING],
+        )
+        for running in range(len(NAMES))
+        for has_machine in (False, True)
+        for age in range(ages)
+        if has_machine or NAMES[running] != "spot"
+    ]
+    return SpotRules(
+        policy=OURS,
+        tick_s=tick_s,
+        work_s=worst.work_s,
+        deadline_s=worst.deadline_s,
+        restart_s=worst.restart_s,
+        loss_s=worst.loss_s,
+        rules=found,
+    )
+
+
+def points_of(rules: SlackRules, running: int, state: int) -> list[SlackPoint]:
+    """The thresholds of one state, by the time left."""
+    thresholds = rules.slack_s[running, state]
+    return [
+        SlackPoint(left_s=float(left), slack_s=float(slack))
+        for left, slack in zip(rules.left_s, thresholds, strict=True)
+    ]

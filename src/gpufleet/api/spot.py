@@ -1,0 +1,254 @@
+"""`spot`: a job with a deadline on machines that may be taken away, with machines on demand as the net."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from gpufleet.answers.spot import chosen_play, drawn_figure, play_of, rules_result
+from gpufleet.api.spoken import spoken
+from gpufleet.api.spot_jobs import SpotWork, work_of
+from gpufleet.api.spot_markets import MarketPrices, markets_of
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.spot_availability import load_availability_fit
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.availability import AvailabilityFit, SpotZone
+from gpufleet.domain.spot import SpotMarket
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.spot_trace import read_spot_trace
+from gpufleet.optimize.spot import (
+    ON_DEMAND,
+    OURS,
+    SpotDraws,
+    SpotQuestion,
+    drawn_luck,
+    hazards_of,
+    late_ratio,
+    most_usd_per_hour,
+    played,
+    policies_of,
+    rules_of,
+    usual_interval_s,
+)
+from gpufleet.questions.spot import SpotRequest
+from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.records import dataclass
+from gpufleet.results.base import Figure
+from gpufleet.results.spot import SpotMarketRow, SpotPlan
+from gpufleet.simulate.spot_availability import drawn_zones, zones_of_band
+from gpufleet.simulate.spot_jobs import Luck, SpotRuns, every_start
+from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability
+from gpufleet.units import HOUR
+
+REFUSED_S = HOUR
+MOST_MARKETS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Supply:
+    """When machines can be had: draws of it, or a trace; how often, how long, by whom."""
+
+    market: SpotMarket
+    first_tick: np.ndarray[Any, Any]
+    source: str
+    grade: str
+
+    @property
+    def availability_ratio(self) -> float:
+        """Share of time in which a zone has the machines, over all zones."""
+        return float(self.market.is_available.mean())
+
+    @property
+    def mean_up_s(self) -> float:
+        """Time up for each time that it ends."""
+        has_one = self.market.is_available
+        ends = int((has_one[:, :-1] & ~has_one[:, 1:]).sum())
+        return float(has_one.sum()) * self.market.tick_s / ends if ends else math.inf
+
+
+def plan_spot(
+    request: SpotRequest | str | PathLike[str] | None = None, *, catalog: Catalog | None = None, **said: Any
+) -> SpotPlan:
+    """Where, by which rules and for how much a job runs on spot so that it is done by its deadline.
+
+    `request`: the file of a plan of training or of a batch job, or a `SpotRequest`; words of it as keywords.
+    Infeasible where on demand alone would not be done in time.
+    """
+    asked = request if isinstance(request, SpotRequest) else spoken(SpotRequest, request, said)
+    refuse_out_of_range(asked)
+    tables = load_catalog() if catalog is None else catalog
+    work = work_of(asked)
+    prices = markets_of(asked, work, tables)
+    rng = np.random.default_rng(asked.seed)
+    supply = supply_of(asked, work, rng)
+    question = question_of(work, supply)
+    refuse_too_late(question)
+    return plan_of(asked, work, question, supply, prices, rng)
+
+
+def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
+    """The job with its checkpoints, as often as its machines are taken away."""
+    interval = work.checkpoint_every_s or usual_interval_s(
+        work.checkpoint_write_s, supply.mean_up_s, work.work_s.expected
+    )
+    return SpotQuestion(work.work_s, work.restart_s, work.deadline_s, work.checkpoint_write_s, interval, work.reserve_s)
+
+
+def refuse_too_late(question: SpotQuestion) -> None:
+    """Refuse what on demand alone would not finish."""
+    if not question.expected.can_be_done:
+        needed = (question.expected.work_s + question.expected.restart_s) / HOUR
+        raise Infeasible(
+            f"on demand alone takes {needed:.3g} h, from the start of the machine: the deadline of "
+            f"{question.deadline_s / HOUR:.3g} h cannot be kept",
+        )
+
+
+def supply_of(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
+    """When machines can be had."""
+    return traced_supply(asked, work) if asked.trace is not None else drawn_supply(asked, work, rng)
+
+
+def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
+    """As a trace says: every hour a start, while the deadline lies within it."""
+    fit = load_availability_fit()
+    seen = read_spot_trace(str(asked.trace))
+    has_one = seen.available(work.num_machines, fit.tick_s)
+    market = unpriced(has_one, fit)
+    job = SpotQuestion(work.work_s, work.restart_s, work.deadline_s, 0.0, HOUR).expected
+    starts = every_start(job, market)
+    if not len(starts):
+        raise UsageError(
+            "the trace is shorter than the deadline",
+            found=f"{seen.span_s / HOUR:.3g} h",
+            expected=f"more than {work.deadline_s / HOUR:.3g} h",
+        )
+    return Supply(market, starts, f"your trace of {seen.span_s / HOUR:.3g} h", "measured")
+
+
+def drawn_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
+    """As zones that were measured are, or as somebody says of theirs."""
+    fit = load_availability_fit()
+    zones, source, grade = zones_drawn(asked, fit)
+    ticks = math.ceil(work.deadline_s / fit.tick_s) + 1
+    has_one = drawn_availability(rng, fit, zones, asked.draws, ticks, work.num_machines)
+    return Supply(unpriced(has_one, fit), np.arange(asked.draws) * ticks, source, grade)
+
+
+def zones_drawn(asked: SpotRequest, fit: AvailabilityFit) -> tuple[ZoneDraw, str, str]:
+    """How zones come about, in words, and how far to trust it."""
+    if asked.availability is None and asked.mean_up_s is None:
+        told = "zones as different as those of AWS V100 and K80 in 2022 and 2023"
+        return (lambda rng: drawn_zones(rng, fit, asked.zones)), told, "transferred"
+    if asked.availability is None or asked.mean_up_s is None:
+        raise UsageError("zones have an availability and a mean time up", expected="--availability and --mean-up")
+    known = [SpotZone(f"zone-{i + 1}", "region", asked.availability, asked.mean_up_s) for i in range(asked.zones)]
+    return (lambda _: known), "zones as you say", "given"
+
+
+def unpriced(has_one: np.ndarray[Any, Any], fit: AvailabilityFit) -> SpotMarket:
+    """A market before anybody asks for its price."""
+    return SpotMarket(np.asarray(has_one, dtype=bool), fit.tick_s, np.ones(len(has_one)), 1.0)
+
+
+def priced(market: SpotMarket, price: MarketPrices, machines: int) -> SpotMarket:
+    """The same for the prices of all machines of the job."""
+    spot = np.full(len(market.is_available), price.spot_usd_per_hour * machines)
+    return replace(market, spot_usd_per_hour=spot, on_demand_usd_per_hour=price.on_demand_usd_per_hour * machines)
+
+
+def plan_of(
+    asked: SpotRequest,
+    work: SpotWork,
+    question: SpotQuestion,
+    supply: Supply,
+    prices: Sequence[MarketPrices],
+    rng: np.random.Generator,
+) -> SpotPlan:
+    """The answer at the cheapest of the markets."""
+    luck = drawn_luck(rng, question, len(supply.first_tick))
+    hazards = hazards_of(supply.market, question.deadline_s)
+
+    def draws_at(price: MarketPrices) -> SpotDraws:
+        return SpotDraws(priced(supply.market, price, work.num_machines), supply.first_tick, luck, hazards)
+
+    first = draws_at(prices[0])
+    looked = played(question, first, policies_of(rules_of(question, first))[OURS])
+    ranked = sorted(prices, key=lambda p: mean_usd(looked, p))
+    draws = draws_at(ranked[0])
+    rules = rules_of(question, draws)
+    policies = policies_of(rules)
+    runs = {name: played(question, draws, policy) for name, policy in policies.items()}
+    rows = [row_of(runs, p, work.num_machines, supply.grade) for p in ranked[:MOST_MARKETS]]
+    plays = {name: play_of(name, each, question.deadline_s, supply.grade) for name, each in runs.items()}
+    usd_on_demand = plays[ON_DEMAND].usd.value
+    refused = replace(draws, luck=replace(luck, refused_s=np.full(len(luck.work_s), REFUSED_S)))
+    return SpotPlan(
+        job=work.title,
+        num_machines=work.num_machines,
+        work=spread_figure(work.work_s.low, work.work_s.expected, work.work_s.high, work.grade),
+        restart=spread_figure(work.restart_s.low, work.restart_s.expected, work.restart_s.high, work.grade),
+        checkpoint_interval_s=question.checkpoint_interval_s,
+        checkpoint_write_s=question.checkpoint_write_s,
+        deadline_s=question.deadline_s,
+        market=rows[0],
+        markets=rows,
+        zones=len(supply.market.is_available),
+        availability_ratio=supply.availability_ratio,
+        mean_up_s=supply.mean_up_s,
+        availability_source=supply.source,
+        grade=supply.grade,
+        answer=chosen_play(plays, runs),
+        plays=list(plays.values()),
+        usd_on_demand=usd_on_demand,
+        usd_if_seldom_taken=None if asked.trace is not None else seldom_taken(asked, work, question, ranked[0], luck),
+        most_usd_per_hour=most_usd_per_hour(runs[OURS], usd_on_demand, draws.market.on_demand_usd_per_hour)
+        / work.num_machines,
+        refused_s=REFUSED_S,
+        late_if_refused_ratio=late_ratio(played(question, refused, policies[OURS]), question.deadline_s),
+        rules=rules_result(rules, question.worst, supply.market.tick_s),
+        num_draws=len(supply.first_tick),
+        seed=asked.seed,
+        inputs=list(work.inputs),
+        notes=list(work.notes),
+    )
+
+
+def spread_figure(low: float, expected: float, high: float, grade: str) -> Figure:
+    """A time with its ends."""
+    return Figure(value=expected, unit="s", low=low, high=high, grade=grade)
+
+
+def usd_of(runs: SpotRuns, price: MarketPrices) -> FloatArray:
+    """What runs cost for one machine at these prices   [USD]."""
+    return np.asarray((runs.spot_s * price.spot_usd_per_hour + runs.on_demand_s * price.on_demand_usd_per_hour) / HOUR)
+
+
+def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
+    """The mean of that."""
+    return float(usd_of(runs, price).mean())
+
+
+def row_of(runs: Mapping[str, SpotRuns], price: MarketPrices, machines: int, grade: str) -> SpotMarketRow:
+    """What the job costs at a market, by the rules of the cheapest one."""
+    usd = drawn_figure(usd_of(runs[OURS], price) * machines, "USD", grade)
+    alone = mean_usd(runs[ON_DEMAND], price) * machines
+    return SpotMarketRow(**price.described, usd=usd, saved_ratio=1 - usd.value / alone)
+
+
+def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, price: MarketPrices, luck: Luck) -> float:
+    """What the job costs where machines are taken away as seldom as the cloud's own advisor says."""
+    fit, rng = load_availability_fit(), np.random.default_rng(asked.seed)
+    zone = zones_of_band("zone", "region", load_interruptions(), price.described["interruption"])[1]
+    ticks = math.ceil(question.deadline_s / fit.tick_s) + 1
+    has_one = drawn_availability(rng, fit, lambda _: [zone], asked.draws, ticks, 1)
+    market = priced(unpriced(has_one, fit), price, work.num_machines)
+    draws = SpotDraws(market, np.arange(asked.draws) * ticks, luck, hazards_of(market, question.deadline_s))
+    return float(played(question, draws, policies_of(rules_of(question, draws))[OURS]).cost_usd.mean())

@@ -1,0 +1,34 @@
+"""A plan of a job that was written with `-o json`: of training, or of a batch job of a model that writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpufleet.domain.currency import CURRENCY_KEY
+from gpufleet.errors import UsageError
+from gpufleet.files import read_text_file
+from gpufleet.inputs.json_text import parse_json
+from gpufleet.inputs.plan_file import LARGEST_BYTES
+from gpufleet.results.batch import BatchPlan
+from gpufleet.results.training import TrainingPlan
+
+WHAT = "a plan of a job"
+EXPECTED = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json"
+OF_TRAINING = "num_trained_parameters"
+
+
+def read_job_plan(path: str | Path) -> TrainingPlan | BatchPlan:
+    """The plan of a JSON file."""
+    text = read_text_file(path, WHAT, LARGEST_BYTES)
+    content = parse_json(text, f"{WHAT} {str(path)!r}", EXPECTED)
+    if not isinstance(content, dict) or "deadline_s" not in content:
+        raise UsageError(f"{str(path)!r} is not {WHAT}", expected=EXPECTED)
+    content.pop(CURRENCY_KEY, None)
+    try:
+        return (TrainingPlan if OF_TRAINING in content else BatchPlan).model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=EXPECTED) from error

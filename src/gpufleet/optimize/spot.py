@@ -1,0 +1,141 @@
+"""A job with a deadline on a spot market that is drawn many times: what each policy makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.interruption import Spread
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket
+from gpufleet.optimize.slack_rules import slack_rules
+from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
+from gpufleet.performance.restarts import checkpoint_interval_s
+from gpufleet.records import dataclass
+from gpufleet.simulate.spot_jobs import Luck, SpotPolicy, SpotRuns, replay_jobs
+from gpufleet.units import HOUR, MINUTE
+
+OURS, GREEDY, UNIFORM, UNIFORM_BACK, ON_DEMAND = "slack", "greedy", "uniform", "uniform-back", "on-demand"
+TITLES = {
+    OURS: "by slack and age of the market",
+    UNIFORM: "uniform progress",
+    UNIFORM_BACK: "uniform progress, back at once",
+    GREEDY: "spot or wait",
+    ON_DEMAND: "on demand alone",
+}
+AGES_S = (10 * MINUTE, HOUR)
+MOST_TICKS = 600
+SD_OF_TENTH, SLOW_WIDTHS = 1.2815515655446004, 2.0
+LEAST_WORK_RATIO = 0.05
+
+
+@dataclass(frozen=True)
+class SpotQuestion:
+    """Work on a gang of machines, as spreads, and what a checkpoint takes; `reserve_s` waits for on demand at worst."""
+
+    work_s: Spread
+    restart_s: Spread
+    deadline_s: float
+    checkpoint_write_s: float
+    checkpoint_interval_s: float
+    reserve_s: float = 0.0
+
+    @property
+    def stretch(self) -> float:
+        """How much longer the work takes with its checkpoints."""
+        return 1 + self.checkpoint_write_s / self.checkpoint_interval_s
+
+    @property
+    def expected(self) -> DeadlineJob:
+        """The job as it is expected."""
+        return self._job(self.work_s.expected, self.restart_s.expected)
+
+    @property
+    def worst(self) -> DeadlineJob:
+        """What the safety net counts on: work at its high end, and a start that one in 200 is slower than."""
+        restart = self.restart_s
+        slow_s = restart.expected + SLOW_WIDTHS * (restart.high - restart.expected)
+        return self._job(self.work_s.high, slow_s + self.reserve_s)
+
+    def _job(self, work_s: float, restart_s: float) -> DeadlineJob:
+        loss_s = min(self.checkpoint_interval_s + self.checkpoint_write_s, work_s * self.stretch)
+        return DeadlineJob(work_s * self.stretch, self.deadline_s, restart_s, loss_s)
+
+
+@dataclass(frozen=True, eq=False)
+class SpotDraws:
+    """A market whose availability was drawn many times, one draw after the other, and what happens to each job."""
+
+    market: SpotMarket
+    first_tick: IntArray
+    luck: Luck
+    hazards: AgedHazards
+
+
+def usual_interval_s(write_s: float, mean_up_s: float, work_s: float) -> float:
+    """Work between two checkpoints by Young and Daly, at most all of it   [s]."""
+    if math.isinf(mean_up_s):
+        return work_s
+    return min(float(checkpoint_interval_s(write_s, mean_up_s)), work_s)
+
+
+def drawn_luck(rng: np.random.Generator, question: SpotQuestion, num_draws: int, refused_s: float = 0.0) -> Luck:
+    """Work and starts of every draw: normal to either side, with low and high as 10th and 90th percentile."""
+    work_s = np.maximum(drawn(rng, question.work_s, num_draws), LEAST_WORK_RATIO * question.work_s.expected)
+    restart_s = np.maximum(drawn(rng, question.restart_s, num_draws), 0.0)
+    return Luck(work_s * question.stretch, restart_s, np.full(num_draws, refused_s))
+
+
+def drawn(rng: np.random.Generator, spread: Spread, num_draws: int) -> FloatArray:
+    """Values whose 10th and 90th percentile are the ends of a spread, and whose median is the expected value."""
+    z = rng.standard_normal(num_draws) / SD_OF_TENTH
+    width = np.where(z > 0, spread.high - spread.expected, spread.expected - spread.low)
+    return np.asarray(spread.expected + z * width)
+
+
+def hazards_of(market: SpotMarket, deadline_s: float) -> AgedHazards:
+    """How a market ages, on ticks that a job of this length has few enough of."""
+    every = max(math.ceil(deadline_s / market.tick_s / MOST_TICKS), 1)
+    kept = market.ticks // every * every
+    parts = market.is_available[:, :kept].reshape(len(market.is_available), -1, every)
+    coarse = np.asarray(parts.all(axis=2), dtype=bool)
+    return AgedHazards.seen_in(coarse, market.tick_s * every, AGES_S)
+
+
+def rules_of(question: SpotQuestion, draws: SpotDraws) -> SlackRules:
+    """Thresholds of slack on a market."""
+    spot = float(draws.market.spot_usd_per_hour.min())
+    job = replace(question.expected, work_s=question.worst.work_s)
+    return slack_rules(job, draws.hazards, spot, draws.market.on_demand_usd_per_hour)
+
+
+def policies_of(rules: SlackRules) -> Mapping[str, SpotPolicy]:
+    """Every policy by its name; ours first."""
+    return {
+        OURS: BySlack(rules),
+        UNIFORM: UniformProgress(),
+        UNIFORM_BACK: UniformProgress(waits_ahead=False),
+        GREEDY: Greedy(),
+        ON_DEMAND: AlwaysOnDemand(),
+    }
+
+
+def played(question: SpotQuestion, draws: SpotDraws, policy: SpotPolicy) -> SpotRuns:
+    """All draws under a policy with the safety net below it."""
+    net = NeverLate(policy, question.worst, draws.market.tick_s)
+    return replay_jobs(question.expected, draws.market, draws.first_tick, net, draws.luck)
+
+
+def late_ratio(runs: SpotRuns, deadline_s: float) -> float:
+    """Share of draws that end after the deadline."""
+    return float(np.mean(runs.elapsed_s > deadline_s + MINUTE / 60))
+
+
+def most_usd_per_hour(runs: SpotRuns, usd_on_demand: float, on_demand_usd_per_hour: float) -> float:
+    """The price of spot at which these runs cost what on demand alone does   [USD/h]."""
+    spot_h = float(runs.spot_s.mean()) / HOUR
+    on_demand_usd = float(runs.on_demand_s.mean()) / HOUR * on_demand_usd_per_hour
+    return (usd_on_demand - on_demand_usd) / spot_h if spot_h > 0 else 0.0

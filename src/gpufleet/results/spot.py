@@ -1,0 +1,150 @@
+"""A job with a deadline on spot machines: where, by which rules, for how much, and how sure."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+
+
+class SpotMarketRow(Result):
+    """One machine type in one region: prices of an hour of one machine, and what the job costs there."""
+
+    cloud: str
+    region: str
+    instance: str
+    gpu: str
+    gpus_per_instance: float
+    spot_usd_per_hour: float
+    on_demand_usd_per_hour: float
+    price_as_of: date | None = None
+    interruption: str | None = None
+    usd: Figure
+    saved_ratio: float
+
+
+class SpotPlay(Result):
+    """One policy, and how it did over all draws: figures are means, from the 10th to the 90th percentile of draws.
+
+    `late_ratio`: of draws that end after the deadline. `losses`: machines taken away in a run. `on_demand_ratio`: of
+    the machine time; `takes_over_ratio`: of draws that go on demand at all, half of them within `takes_over_s`.
+    """
+
+    policy: str
+    title: str
+    usd: Figure
+    elapsed: Figure
+    late_ratio: float
+    losses: Figure
+    on_demand_ratio: float
+    takes_over_ratio: float
+    takes_over_s: float | None = None
+
+
+class SlackPoint(Result):
+    """With so much time left, on demand is taken below so much slack."""
+
+    left_s: float
+    slack_s: float
+
+
+class SpotRule(Result):
+    """What holds for a job that runs so (waiting, spot, on demand) while a market is so, for so long."""
+
+    running: str
+    has_machine: bool
+    from_s: float
+    until_s: float | None = None
+    on_demand_below: list[SlackPoint]
+    otherwise: str
+
+
+class SpotRules(Result):
+    """A policy as data: a state machine whose thresholds are slack, and the safety net under it.
+
+    Slack is the time left less the work left and what is left of a start. Every `tick_s` the first rule that fits what
+    runs and what can be had is looked up. The net: whatever the rules say, on demand is taken while the time left
+    after the tick holds the work left, `restart_s` and `loss_s`.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    policy: str
+    tick_s: float
+    work_s: float
+    deadline_s: float
+    restart_s: float
+    loss_s: float
+    rules: list[SpotRule]
+
+
+class SpotDeviation(Result):
+    """A tick in which a job ran otherwise than its policy says."""
+
+    elapsed_s: float
+    has_machine: bool
+    ran: str
+    should: str
+    slack_s: float
+
+
+class SpotAudit(Result):
+    """A log beside its policy: where they differ, when the net was broken, how the job ended.
+
+    `net_broken`: ticks in which the job was not on demand although nothing else was sure to be in time.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    num_ticks: int
+    deviations: list[SpotDeviation]
+    net_broken: int
+    ended_s: float | None
+    deadline_s: float
+    losses: int
+    on_demand_ratio: float
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the job did what the policy says, throughout."""
+        return not self.deviations
+
+
+class SpotPlan(Result):
+    """A job with a deadline on spot, with machines on demand as the net: the answer, the policies, the markets.
+
+    `usd_on_demand`: without spot. `usd_if_seldom_taken`: at the advisor's rate of interruptions, the optimistic end.
+    `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
+    `most_usd_per_hour`: the price of spot above which on demand alone is cheaper.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    job: str
+    num_machines: int
+    work: Figure
+    restart: Figure
+    checkpoint_interval_s: float
+    checkpoint_write_s: float
+    deadline_s: float
+    market: SpotMarketRow
+    markets: list[SpotMarketRow]
+    zones: int
+    availability_ratio: float
+    mean_up_s: float
+    availability_source: str
+    grade: str
+    answer: SpotPlay
+    plays: list[SpotPlay]
+    usd_on_demand: float
+    usd_if_seldom_taken: float | None = None
+    most_usd_per_hour: float
+    refused_s: float
+    late_if_refused_ratio: float
+    rules: SpotRules
+    num_draws: int
+    seed: int
+    inputs: list[Input]
+    notes: list[str] = []
+
+    @property
+    def saved_ratio(self) -> float:
+        """What it saves over on demand."""
+        return 1 - self.answer.usd.value / self.usd_on_demand

@@ -1,0 +1,170 @@
+"""`gpufleet spot` as it is typed: one page, a policy as data, a log checked by it, one message for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpufleet
+from gpufleet.domain.arrays import IntArray
+from gpufleet.domain.spot import NAMES, DeadlineJob, SpotMarket
+from gpufleet.inputs.spot_rules import read_spot_rules
+from gpufleet.optimize.spot_policies import BySlack, NeverLate
+from gpufleet.results.spot import SpotAudit, SpotPlan
+from gpufleet.simulate.spot_jobs import Sight, SpotPolicy, replay_jobs
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+V100 = ("--spot-price", "0.9731/h", "--on-demand-price", "3.06/h")
+JOB = ("--work", "20h", "--deadline", "30h", *V100, "--draws", "60")
+
+
+@pytest.fixture(scope="module")
+def answer() -> SpotPlan:
+    """One answer in Python."""
+    return gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=60, zones=2
+    )
+
+
+def test_the_page_says_cost_saving_risk_and_rules_at_eighty_columns(run_gpufleet: Run) -> None:
+    done = run_gpufleet("spot", *JOB)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("On spot, with on demand as the net: $")
+    for said in ("less than on", "> slack", "uniform", "on-demand", "maximum price", "wait while there is slack"):
+        assert said in done.stdout
+
+
+def test_the_same_seed_gives_the_same_answer(answer: SpotPlan) -> None:
+    again = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=60, zones=2
+    )
+    assert again == answer
+    assert SpotPlan.model_validate_json(answer.model_dump_json()) == answer
+
+
+def test_the_answer_saves_and_is_hardly_ever_late(answer: SpotPlan) -> None:
+    assert 0.2 < answer.saved_ratio < 1 - 0.9731 / 3.06
+    assert answer.answer.late_ratio <= 0.01
+    on_demand = next(play for play in answer.plays if play.policy == "on-demand")
+    assert on_demand.usd.value == pytest.approx(3.06 * (20 * (1 + 60 / answer.checkpoint_interval_s) + 0.2), rel=0.02)
+    assert 0.9731 < answer.most_usd_per_hour < 3.06
+    assert answer.late_if_refused_ratio >= answer.answer.late_ratio
+
+
+def test_a_reserve_is_kept_for_a_refusal_of_an_hour() -> None:
+    """Every refusal of an hour is met by an hour that was kept."""
+    said = {"work_s": "20h", "deadline_s": "30h", "spot_price": 0.9731, "on_demand_price": 3.06, "draws": 60}
+    kept = gpufleet.plan_spot(reserve_s="1h", **said)
+    assert kept.late_if_refused_ratio <= 0.02
+    assert kept.answer.usd.value >= gpufleet.plan_spot(**said).answer.usd.value
+
+
+def test_zones_that_always_have_machines_cost_the_work_and_one_start() -> None:
+    plan = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=1.0, on_demand_price=3.0, draws=20, restart_s="12min",
+        availability=1.0, mean_up_s="1000h", checkpoint_every_s="1h", checkpoint_write_s="1s",
+    )  # fmt: skip
+    assert plan.answer.usd.value == pytest.approx(20.2, rel=1e-3)
+    assert plan.answer.on_demand_ratio == 0
+
+
+def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, run_gpufleet: Run) -> None:
+    trace = tmp_path / "zone.json"
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1] * 100}), encoding="utf-8")
+    done = run_gpufleet("spot", *JOB, "--trace", str(trace), "-o", "json")
+    plan = SpotPlan.model_validate_json(done.stdout)
+    assert (plan.zones, plan.grade) == (1, "measured")
+    assert plan.availability_ratio == pytest.approx(0.75)
+    assert plan.num_draws == (400 - 180) // 6 + 1
+    assert plan.answer.late_ratio == 0
+
+
+class Logged:
+    """A policy whose ticks are written down."""
+
+    def __init__(self, policy: SpotPolicy) -> None:
+        self.policy, self.rows = policy, list[tuple[object, ...]]()
+
+    def choose(self, job: DeadlineJob, sight: Sight) -> IntArray:
+        """What the policy chooses, noted."""
+        chosen = self.policy.choose(job, sight)
+        seen = (sight.elapsed_s, int(sight.is_available[0]), NAMES[int(chosen[0])])
+        self.rows.append((*seen, float(sight.work_s[0]), float(sight.starting_s[0])))
+        return chosen
+
+
+def test_a_log_that_follows_the_policy_passes_and_another_is_told_where(tmp_path: Path, run_gpufleet: Run) -> None:
+    rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
+    assert run_gpufleet("spot", *JOB, "--rules", str(rules)).returncode == 0
+    held = read_spot_rules(rules)
+    has_one = np.repeat(np.random.default_rng(3).random(40) < 0.6, 6)[None]
+    market = SpotMarket(has_one, held.tick_s, np.array([1.0]), 3.0)
+    logged = Logged(NeverLate(BySlack(held.rules), held.worst, held.tick_s))
+    replay_jobs(held.worst, market, np.array([0]), logged)
+    write_log(log, logged.rows)
+    done = run_gpufleet("spot", str(rules), "--replay", str(log))
+    assert (done.returncode, done.stdout.split(";")[0]) == (
+        0,
+        f"The policy was followed in all {len(logged.rows)} ticks",
+    )
+    idle = [(at, there, "waiting" if ran == "spot" else ran, *left) for at, there, ran, *left in logged.rows]
+    write_log(log, idle)
+    done = run_gpufleet("spot", str(rules), "--replay", str(log), "-o", "json")
+    assert done.returncode == 4
+    audit = SpotAudit.model_validate_json(done.stdout)
+    assert {(each.ran, each.should) for each in audit.deviations} >= {("waiting", "spot")}
+
+
+def write_log(path: Path, rows: list[tuple[object, ...]]) -> None:
+    """A log as it is read."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["elapsed_s", "available", "ran", "work_left_s", "starting_s"])
+        writer.writerows(rows)
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        ((), 2, "nothing says what the job is"),
+        (("--work", "48h", "--deadline", "72h"), 2, "nothing says on which machine"),
+        (("--work", "48h", "--deadline", "40h", *V100), 3, "on demand alone takes"),
+        (("--work", "60h-40h", "--deadline", "80h", *V100), 2, "cannot be read"),
+        (("--work", "48h", "--deadline", "72h", "--machine", "aws:p99.large"), 2, "unknown instance"),
+        (("--work", "48h", "--deadline", "72h", *V100, "--zones", "0"), 2, "zones"),
+        (("--work", "48h", "--deadline", "72h", *V100, "--availability", "60%"), 2, "--mean-up"),
+        (("--work", "48h", "--deadline", "72h", *V100, "--trace", "nowhere.json"), 2, "nowhere.json"),
+        (("--work", "48h", "--deadline", "72h", "--spot-price", "-1/h", "--on-demand-price", "3/h"), 2, "--spot-price"),
+        (("nowhere.json",), 2, "nowhere.json"),
+        (("--replay", "log.csv"), 2, "RULES.json"),
+    ],
+)
+def test_a_mistake_has_one_message(typed: tuple[str, ...], code: int, said: str, run_gpufleet: Run) -> None:
+    done = run_gpufleet("spot", *typed)
+    assert done.returncode == code
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+HEAD = "elapsed_s,available,ran,work_left_s\n"
+BROKEN = ("", "elapsed_s,available\n0,1\n", "0,maybe,spot,5\n", "0,1,spot,nan\n", "9,1,spot,5\n9,1,spot,5\n")
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_log_has_one_message(text: str, tmp_path: Path, run_gpufleet: Run) -> None:
+    rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
+    run_gpufleet("spot", *JOB, "--rules", str(rules))
+    log.write_text(HEAD + text if text[:1].isdigit() else text, encoding="utf-8")
+    done = run_gpufleet("spot", str(rules), "--replay", str(log))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    assert run_gpufleet("spot", str(log), "--replay", str(log)).returncode == 2

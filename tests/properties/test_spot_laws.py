@@ -1,0 +1,126 @@
+"""Jobs with a deadline on spot: never late, paid as an independent play says, and never cheaper than foresight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.properties.spot_checker import Recorded, market_of, played_again
+
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket
+from gpufleet.optimize.slack_rules import slack_rules
+from gpufleet.optimize.spot_optimum import spot_optimum
+from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
+from gpufleet.simulate.spot_jobs import SpotPolicy, replay_jobs
+from gpufleet.units import HOUR
+
+TICK_S = 600.0
+HAZARDS = AgedHazards(TICK_S, (600.0, 3600.0), (0.25, 0.1, 0.03), (0.4, 0.2, 0.07))
+HERE = np.array([0])
+runs = st.lists(st.integers(1, 30), min_size=12, max_size=40)
+jobs = st.builds(
+    DeadlineJob,
+    work_s=st.sampled_from([2 * HOUR, 5.3 * HOUR]),
+    deadline_s=st.sampled_from([7 * HOUR, 9.5 * HOUR]),
+    restart_s=st.sampled_from([0.0, 72.0, 720.0, 1500.0]),
+    loss_s=st.sampled_from([0.0, 600.0, 1800.0]),
+)
+
+
+@cache
+def rules_of(job: DeadlineJob) -> SlackRules:
+    return slack_rules(job, HAZARDS, 1.0, 3.0)
+
+
+def policies(job: DeadlineJob) -> list[SpotPolicy]:
+    rules = BySlack(rules_of(job))
+    return [AlwaysOnDemand(), Greedy(), UniformProgress(), UniformProgress(waits_ahead=False), rules]
+
+
+def long_enough(market: SpotMarket, job: DeadlineJob) -> SpotMarket:
+    """The same market, without a machine after what is known of it."""
+    missing = max(int(job.deadline_s / TICK_S) + 1 - market.ticks, 0)
+    return replace(market, is_available=np.pad(market.is_available, ((0, 0), (0, missing))))
+
+
+@given(jobs, runs)
+def test_no_policy_above_the_safety_net_is_ever_late(job: DeadlineJob, pieces: list[int]) -> None:
+    market = long_enough(market_of(pieces), job)
+    for policy in policies(job):
+        ran = replay_jobs(job, market, HERE, NeverLate(policy, job, TICK_S))
+        assert float(ran.elapsed_s[0]) <= job.deadline_s + 1e-6
+
+
+@given(jobs, runs)
+def test_an_independent_play_of_the_decisions_pays_and_ends_the_same(job: DeadlineJob, pieces: list[int]) -> None:
+    market = long_enough(market_of(pieces), job)
+    for policy in policies(job):
+        recorded = Recorded(NeverLate(policy, job, TICK_S))
+        ran = replay_jobs(job, market, HERE, recorded)
+        usd, elapsed_s, lost = played_again(job, market, 0, [int(d[0]) for d in recorded.decisions])
+        assert float(ran.cost_usd[0]) == pytest.approx(usd, rel=1e-9)
+        assert float(ran.elapsed_s[0]) == pytest.approx(elapsed_s)
+        assert int(ran.losses[0]) == lost
+
+
+@given(jobs.map(lambda job: replace(job, restart_s=600.0 * round(job.restart_s / 600), loss_s=0.0)), runs)
+def test_foresight_is_never_dearer_than_a_policy(job: DeadlineJob, pieces: list[int]) -> None:
+    market = long_enough(market_of(pieces), job)
+    least = float(spot_optimum(job, market, HERE)[0])
+    for policy in policies(job):
+        ran = replay_jobs(job, market, HERE, NeverLate(policy, job, TICK_S))
+        assert least <= float(ran.cost_usd[0]) + 1e-6
+
+
+@given(jobs, runs, runs)
+def test_foresight_gains_by_time_price_and_places(job: DeadlineJob, pieces: list[int], more: list[int]) -> None:
+    longer = replace(job, deadline_s=job.deadline_s + 2 * HOUR)
+    market, other = long_enough(market_of(pieces), longer), long_enough(market_of(more), longer)
+    ticks = min(market.ticks, other.ticks)
+    both = np.concatenate([m.is_available[:, :ticks] for m in (market, other)])
+    alone = replace(market, is_available=both[:1])
+    least = float(spot_optimum(job, alone, HERE)[0])
+    assert float(spot_optimum(longer, alone, HERE)[0]) <= least + 1e-9
+    assert float(spot_optimum(job, replace(alone, spot_usd_per_hour=np.array([0.9])), HERE)[0]) <= least + 1e-9
+    wider = replace(alone, is_available=both, spot_usd_per_hour=np.array([1.0, 1.0]))
+    assert float(spot_optimum(job, wider, HERE)[0]) <= least + 1e-9
+
+
+def test_a_market_that_always_has_a_machine_costs_the_work_and_one_start() -> None:
+    job = DeadlineJob(48 * HOUR, 52 * HOUR, 720.0)
+    market = market_of([400])
+    ran = replay_jobs(job, market, HERE, NeverLate(BySlack(rules_of(job)), job, TICK_S))
+    assert float(ran.cost_usd[0]) == pytest.approx(48.2)
+    assert int(ran.starts[0]) == 1
+
+
+def test_a_market_without_machines_costs_what_on_demand_costs() -> None:
+    job = DeadlineJob(48 * HOUR, 52 * HOUR, 720.0)
+    market = replace(market_of([400]), is_available=np.zeros((1, 400), dtype=bool))
+    ran = replay_jobs(job, market, HERE, NeverLate(BySlack(rules_of(job)), job, TICK_S))
+    assert float(ran.cost_usd[0]) == pytest.approx(3 * (48 + 0.2 * int(ran.starts[0])))
+    assert int(ran.starts[0]) <= 2
+
+
+def test_who_loses_a_machine_goes_on_at_another_place() -> None:
+    has_one = np.zeros((2, 400), dtype=bool)
+    has_one[0, :100], has_one[1, 100:] = True, True
+    market = SpotMarket(has_one, TICK_S, np.array([1.0, 1.0]), 3.0)
+    job = DeadlineJob(48 * HOUR, 52 * HOUR, 720.0)
+    ran = replay_jobs(job, market, HERE, NeverLate(BySlack(rules_of(job)), job, TICK_S))
+    assert float(ran.cost_usd[0]) == pytest.approx(48.4)
+    assert int(ran.losses[0]) == 1
+
+
+def test_less_slack_needs_on_demand_sooner() -> None:
+    """With a restart of 12 minutes a job without a machine waits longer the more slack it has."""
+    job = DeadlineJob(48 * HOUR, 70 * HOUR, 720.0)
+    rules = rules_of(job)
+    waiting, without_for_long = np.array([0]), np.array([2])
+    thresholds = [float(rules.threshold_s(waiting, without_for_long, left * HOUR)[0]) for left in (6, 24, 48)]
+    assert thresholds == sorted(thresholds)
+    assert 0 < thresholds[0] < thresholds[-1] < 22 * HOUR
