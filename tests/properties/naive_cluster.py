@@ -74,7 +74,7 @@ class Server:
     def __init__(self, place: int, copy: Copy, number: int, role: int, is_ready: bool, prefix_tokens: int) -> None:
         self.place, self.rules, self.table, self.copy, self.role = place, copy.rules, copy.table, number, role
         self.state, self.prefix_tokens = READY if is_ready else OFF, prefix_tokens
-        self.steps, self.busy_s, self.turn, self.had_prompts, self.clock_s = 0, 0.0, 0, False, 0.0
+        self.steps, self.busy_s, self.turn, self.clock_s = 0, 0.0, 0, 0.0
         self.forget_all()
 
     def forget_all(self) -> None:
@@ -379,7 +379,6 @@ class NaiveCluster:
             server.end_s = server.clock_s + prompts_s + (server.step_s if rules.mixes_prompts else 0.0)
         elif decoding:
             server.end_s = server.clock_s + server.step_s
-        server.had_prompts = bool(server.prompts) or (server.had_prompts and not decoding)
 
     def prompts_s(self, server: Server, rules: EngineRules, table: StepTable, batch: int) -> float:
         spans = list(self.chunks.values())
@@ -389,10 +388,11 @@ class NaiveCluster:
         of_rank = max(-(-tokens // rules.groups), largest)
         share = 1 / rules.groups if -(-tokens // rules.groups) >= largest else largest / tokens
         attention_s = float(table.attention_s[0]) + share * sum(attention)
-        if batch == 0:
+        if batch == 0 or rules.waits_for_host:
             alone_s = between(table.prompts, table.idle_s, of_rank) + attention_s
             return max(rules.idle_prompt_ratio * alone_s, rules.idle_least_s)
-        ratio = rules.prompt_among_ratio if server.had_prompts else rules.prompt_alone_ratio
+        first = min(rules.groups / len(spans), 1.0)
+        ratio = first * rules.prompt_alone_ratio + (1 - first) * rules.prompt_among_ratio
         return ratio * (at_batch(table, table.prompts, table.extra_s, batch, of_rank) + attention_s)
 
     def end_step(self, server: Server) -> None:
@@ -417,7 +417,7 @@ class NaiveCluster:
             self.ended.append(each)
             return
         if math.isnan(each.first_token_s):
-            late = server.rules.late_steps * server.step_s * others / (others + 1)
+            late = (server.rules.late_steps * server.step_s + server.rules.late_s) * others / (others + 1)
             each.late_s = late + server.rules.stream_s * others
             each.first_token_s = server.end_s + each.late_s
         each.left_tokens -= 1

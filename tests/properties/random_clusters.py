@@ -50,14 +50,15 @@ def tables(draw: st.DrawFn) -> StepTable:
 @st.composite
 def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRules:
     """Rules of an engine, small enough for every limit to be met."""
+    mixes_prompts = draw(st.booleans())
     return EngineRules(
         largest_batch=draw(st.sampled_from([1, 2, 5, 16])),
         step_tokens=draw(st.sampled_from([1, 3, 16, 64, NEVER_CUT])),
         num_blocks=num_blocks,
         block_tokens=draw(st.sampled_from([1, 4, 16])),
         groups=draw(st.sampled_from([1, 1, 2])),
-        mixes_prompts=draw(st.booleans()),
-        waits_for_host=draw(st.sampled_from([False, False, True])),
+        mixes_prompts=mixes_prompts,
+        waits_for_host=not mixes_prompts and draw(st.booleans()),
         is_static=draw(st.sampled_from([False, False, False, True])),
         reserves_answers=draw(st.sampled_from([False, False, True])),
         prompt_alone_ratio=draw(st.sampled_from([0.5, 1.0, 1.3])),

@@ -116,8 +116,9 @@ class Jobs:
 
     def _choose_place(self, available: BoolArray, seen_ticks: IntArray) -> None:
         """Who runs on spot stays; others look to the cheapest place, of those to the one that has lasted longest."""
-        cheap = np.where(available, -self.market.spot_usd_per_hour[:, None] * 1e9 + seen_ticks, -np.inf)
-        self.place = np.where(self.running == ON_SPOT, self.place, cheap.argmax(axis=0))
+        usd = np.where(available, self.market.spot_usd_per_hour[:, None], np.inf)
+        lasted = np.where(usd == usd.min(axis=0), seen_ticks * available, -1)
+        self.place = np.where(self.running == ON_SPOT, self.place, lasted.argmax(axis=0))
 
     def run(self, chosen: IntArray, elapsed_s: float) -> None:
         """One tick of what was chosen, from that time on."""
