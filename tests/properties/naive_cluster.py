@@ -78,6 +78,7 @@ class Server:
         self.forget_all()
 
     def forget_all(self) -> None:
+        self.first_step = self.steps
         self.queues: dict[int, list[Sequence]] = {}
         self.admitted: list[Sequence] = []
         self.idle: list[int] = []
@@ -303,7 +304,7 @@ class NaiveCluster:
     def looks(self, server: Server) -> bool:
         if not server.decoding:
             return True
-        return not server.rules.is_static and server.steps % server.rules.poll_steps == 0
+        return not server.rules.is_static and (server.steps - server.first_step) % server.rules.poll_steps == 0
 
     def preempt(self, server: Server) -> None:
         each = server.admitted[-1]

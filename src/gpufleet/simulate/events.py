@@ -367,6 +367,7 @@ def empty(state: Any, replica: Any, engine: Any) -> None:
     replica.waiting = 0
     replica.tokens_left = 0
     replica.num_prompts = 0
+    replica.first_step = replica.steps
     replica.num_joining = 0
     replica.joining = NONE
     replica.partial = NONE

@@ -172,7 +172,7 @@ def looks_for_requests(replica: Any, engine: Any) -> Any:
         return True
     if engine.is_static:
         return False
-    if replica.steps % engine.poll_steps != 0:
+    if (replica.steps - replica.first_step) % engine.poll_steps != 0:
         return False
     if engine.gather_steps > 0 and replica.waiting < engine.groups:
         return has_gathered(replica, engine)
@@ -353,7 +353,7 @@ def cut_run(replica: Any, engine: Any, at_s: Any) -> None:
     if at_s >= replica.end_s or replica.num_prompts > 0 or engine.is_static:
         return
     steps = steps_until(replica.step_s, replica.growth_s, replica.num_steps, at_s - replica.clock_s)
-    steps += -(replica.steps + steps) % engine.poll_steps
+    steps += -(replica.steps - replica.first_step + steps) % engine.poll_steps
     if steps < replica.num_steps:
         replica.num_steps = steps
         replica.end_s = replica.clock_s + run_s(replica.step_s, replica.growth_s, steps)
@@ -364,7 +364,7 @@ def until_it_looks(replica: Any, engine: Any) -> Any:
     """Steps until the engine looks at its queue again, at least one."""
     if engine.is_static:
         return LONGEST_RUN
-    return engine.poll_steps - replica.steps % engine.poll_steps
+    return engine.poll_steps - (replica.steps - replica.first_step) % engine.poll_steps
 
 
 @compiled

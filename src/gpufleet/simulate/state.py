@@ -75,6 +75,7 @@ REPLICA = np.dtype(
         ("prompt_tokens", "i8"),
         ("largest_chunk", "i8"),
         ("num_prompts", "i8"),
+        ("first_step", "i8"),
         ("is_blocked", "i8"),
         ("partial", "i8"),
         ("joining", "i8"),
