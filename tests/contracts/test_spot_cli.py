@@ -59,6 +59,36 @@ def test_the_answer_saves_and_is_hardly_ever_late(answer: SpotPlan) -> None:
     assert answer.late_if_refused_ratio >= answer.answer.late_ratio
 
 
+def test_a_checkpoint_that_takes_no_time_costs_none() -> None:
+    plan = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=1.0, on_demand_price=3.0, draws=20, checkpoint_write_s=0
+    )
+    alone = next(play for play in plan.plays if play.policy == "on-demand")
+    assert alone.usd.value == pytest.approx(3.0 * (20 + plan.restart.value / 3600), rel=0.02)
+
+
+def test_savings_are_counted_from_the_cheapest_machine_on_demand(run_gpufleet: Run) -> None:
+    """Spot of an H100 machine is cheapest where the same machine on demand is dearest."""
+    done = run_gpufleet(
+        "spot", "--work", "20h", "--deadline", "30h", "--machine", "aws:p5.48xlarge", "--draws", "40", "-o", "json"
+    )
+    plan = SpotPlan.model_validate_json(done.stdout)
+    assert plan.alone.price.usd_per_hour < plan.market.on_demand.usd_per_hour
+    assert plan.saved_ratio == pytest.approx(1 - plan.answer.usd.value / plan.alone.usd)
+    assert plan.most_usd_per_hour < plan.alone.price.usd_per_hour
+    here = next(play for play in plan.plays if play.policy == "on-demand")
+    ratio = plan.alone.price.usd_per_hour / plan.market.on_demand.usd_per_hour
+    assert plan.alone.usd == pytest.approx(here.usd.value * ratio, rel=1e-6)
+
+
+def test_prices_have_source_and_day_and_an_estimate_warns(run_gpufleet: Run) -> None:
+    done = run_gpufleet("spot", "--work", "20h", "--deadline", "30h", "--machine", "aws:g5.xlarge", "--draws", "40")
+    page = " ".join(done.stdout.split())
+    assert "Warning: the price of spot is an estimate of 2025-06-28: say yours with --spot-price." in page
+    assert "Prices, never live. Spot: aws-spot-advisor, estimated, 2025-06-28; on demand: aws-" in page
+    assert page.index("Warning") < page.index("Policies")
+
+
 def test_a_reserve_is_kept_for_a_refusal_of_an_hour() -> None:
     """Every refusal of an hour is met by an hour that was kept."""
     said = {"work_s": "20h", "deadline_s": "30h", "spot_price": 0.9731, "on_demand_price": 3.06, "draws": 60}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from gpufleet.answers.spot import chosen_play, drawn_figure, play_of, rules_result
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_jobs import SpotWork, work_of
-from gpufleet.api.spot_markets import MarketPrices, markets_of
+from gpufleet.api.spot_markets import AskedMarkets, MarketPrices, OnDemandPrice, markets_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -41,7 +40,7 @@ from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import SpotMarketRow, SpotPlan
+from gpufleet.results.spot import OnDemandAlone, SpotMarketRow, SpotPlan
 from gpufleet.simulate.spot_availability import drawn_zones, zones_of_band
 from gpufleet.simulate.spot_jobs import Luck, SpotRuns, every_start
 from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability
@@ -85,12 +84,12 @@ def plan_spot(
     refuse_out_of_range(asked)
     tables = load_catalog() if catalog is None else catalog
     work = work_of(asked)
-    prices = markets_of(asked, work, tables)
+    found = markets_of(asked, work, tables)
     rng = np.random.default_rng(asked.seed)
     supply = supply_of(asked, work, rng)
     question = question_of(work, supply)
     refuse_too_late(question)
-    return plan_of(asked, work, question, supply, prices, rng)
+    return plan_of(asked, work, question, supply, found, rng)
 
 
 def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
@@ -169,7 +168,7 @@ def plan_of(
     work: SpotWork,
     question: SpotQuestion,
     supply: Supply,
-    prices: Sequence[MarketPrices],
+    asked_about: AskedMarkets,
     rng: np.random.Generator,
 ) -> SpotPlan:
     """The answer at the cheapest of the markets."""
@@ -179,16 +178,16 @@ def plan_of(
     def draws_at(price: MarketPrices) -> SpotDraws:
         return SpotDraws(priced(supply.market, price, work.num_machines), supply.first_tick, luck, hazards)
 
-    first = draws_at(prices[0])
+    first = draws_at(asked_about.markets[0])
     looked = played(question, first, policies_of(rules_of(question, first))[OURS])
-    ranked = sorted(prices, key=lambda p: mean_usd(looked, p))
+    ranked = sorted(asked_about.markets, key=lambda p: mean_usd(looked, p))
     draws = draws_at(ranked[0])
     rules = rules_of(question, draws)
     policies = policies_of(rules)
     runs = {name: played(question, draws, policy) for name, policy in policies.items()}
-    rows = [row_of(runs, p, work.num_machines, supply.grade) for p in ranked[:MOST_MARKETS]]
+    alone = alone_on_demand(runs[ON_DEMAND], asked_about.alone, work.num_machines)
+    rows = [row_of(runs[OURS], p, work.num_machines, supply.grade, alone.usd) for p in ranked[:MOST_MARKETS]]
     plays = {name: play_of(name, each, question.deadline_s, supply.grade) for name, each in runs.items()}
-    usd_on_demand = plays[ON_DEMAND].usd.value
     refused = replace(draws, luck=replace(luck, refused_s=np.full(len(luck.work_s), REFUSED_S)))
     return SpotPlan(
         job=work.title,
@@ -207,9 +206,9 @@ def plan_of(
         grade=supply.grade,
         answer=chosen_play(plays, runs),
         plays=list(plays.values()),
-        usd_on_demand=usd_on_demand,
+        alone=alone,
         usd_if_seldom_taken=None if asked.trace is not None else seldom_taken(asked, work, question, ranked[0], luck),
-        most_usd_per_hour=most_usd_per_hour(runs[OURS], usd_on_demand, draws.market.on_demand_usd_per_hour)
+        most_usd_per_hour=most_usd_per_hour(runs[OURS], alone.usd, draws.market.on_demand_usd_per_hour)
         / work.num_machines,
         refused_s=REFUSED_S,
         late_if_refused_ratio=late_ratio(played(question, refused, policies[OURS]), question.deadline_s),
@@ -236,17 +235,34 @@ def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
     return float(usd_of(runs, price).mean())
 
 
-def row_of(runs: Mapping[str, SpotRuns], price: MarketPrices, machines: int, grade: str) -> SpotMarketRow:
+def alone_on_demand(runs: SpotRuns, cheapest: OnDemandPrice, machines: int) -> OnDemandAlone:
+    """The job without spot, at the cheapest price on demand."""
+    usd = float(runs.on_demand_s.mean()) / HOUR * cheapest.price.usd_per_hour * machines
+    place = cheapest.place
+    return OnDemandAlone(cloud=place.cloud, region=place.region, instance=place.instance, price=cheapest.price, usd=usd)
+
+
+def row_of(runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float) -> SpotMarketRow:
     """What the job costs at a market, by the rules of the cheapest one."""
-    usd = drawn_figure(usd_of(runs[OURS], price) * machines, "USD", grade)
-    alone = mean_usd(runs[ON_DEMAND], price) * machines
-    return SpotMarketRow(**price.described, usd=usd, saved_ratio=1 - usd.value / alone)
+    usd = drawn_figure(usd_of(runs, price) * machines, "USD", grade)
+    return SpotMarketRow(
+        cloud=price.place.cloud,
+        region=price.place.region,
+        instance=price.place.instance,
+        gpu=price.place.gpu,
+        gpus_per_instance=price.place.gpus_per_instance,
+        spot=price.spot,
+        on_demand=price.on_demand,
+        interruption=price.interruption,
+        usd=usd,
+        saved_ratio=1 - usd.value / alone_usd,
+    )
 
 
 def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, price: MarketPrices, luck: Luck) -> float:
     """What the job costs where machines are taken away as seldom as the cloud's own advisor says."""
     fit, rng = load_availability_fit(), np.random.default_rng(asked.seed)
-    zone = zones_of_band("zone", "region", load_interruptions(), price.described["interruption"])[1]
+    zone = zones_of_band("zone", "region", load_interruptions(), price.interruption)[1]
     ticks = math.ceil(question.deadline_s / fit.tick_s) + 1
     has_one = drawn_availability(rng, fit, lambda _: [zone], asked.draws, ticks, 1)
     market = priced(unpriced(has_one, fit), price, work.num_machines)

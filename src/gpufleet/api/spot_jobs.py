@@ -47,7 +47,7 @@ def work_of(asked: SpotRequest) -> SpotWork:
 def stated_work(asked: SpotRequest) -> SpotWork:
     """The job as it is said, with habits where nothing is."""
     if asked.work_s is None or asked.deadline_s is None:
-        hint = "Or name the file of a plan: gpufleet plan finetune ... -o json -f plan.json."
+        hint = "Or name the file of a plan: gpufleet plan finetune ... --out-file plan.json."
         raise UsageError("nothing says what the job is", expected="--work 48h --deadline 72h", hint=hint)
     habits = load_job_habits()
     write_s = habits.checkpoint_write_s.expected if asked.checkpoint_write_s is None else asked.checkpoint_write_s

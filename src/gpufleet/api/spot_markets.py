@@ -2,103 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from gpufleet.api.spot_jobs import SpotWork
 from gpufleet.catalog.areas import chosen_regions
-from gpufleet.catalog.query import resolve_instance
+from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.questions.spot import SpotRequest
 from gpufleet.records import dataclass
+from gpufleet.results.spot import SpotPrice
 
-YOURS = "yours"
+YOURS, GIVEN = "yours", "given"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One machine type in one region."""
+
+    cloud: str
+    region: str
+    instance: str
+    gpu: str
+    gpus_per_instance: float
+
+    @classmethod
+    def of(cls, instance: Instance, region: str) -> Place:
+        """A type of the tables."""
+        return cls(instance.cloud, region, instance.name, instance.accelerator, instance.gpu_count)
+
+
+NOWHERE = Place(YOURS, YOURS, YOURS, YOURS, 1)
+
+
+@dataclass(frozen=True)
+class OnDemandPrice:
+    """What a machine costs on demand in one place."""
+
+    place: Place
+    price: SpotPrice
 
 
 @dataclass(frozen=True)
 class MarketPrices:
-    """Prices of one machine of a type in a region."""
+    """A place with prices of both kinds; the advisor's band of interruptions, where it is known."""
 
-    spot_usd_per_hour: float
-    on_demand_usd_per_hour: float
-    described: Mapping[str, Any]
+    place: Place
+    spot: SpotPrice
+    on_demand: SpotPrice
+    interruption: str | None = None
+
+    @property
+    def spot_usd_per_hour(self) -> float:
+        """Of one machine."""
+        return self.spot.usd_per_hour
+
+    @property
+    def on_demand_usd_per_hour(self) -> float:
+        """Of one machine."""
+        return self.on_demand.usd_per_hour
 
 
-def markets_of(asked: SpotRequest, work: SpotWork, tables: Catalog) -> list[MarketPrices]:
-    """Markets in the order of their price of spot; DataMissing where none has both prices."""
+@dataclass(frozen=True)
+class AskedMarkets:
+    """Markets in the order of their price of spot, and where on demand alone costs least."""
+
+    markets: Sequence[MarketPrices]
+    alone: OnDemandPrice
+
+
+def markets_of(asked: SpotRequest, work: SpotWork, tables: Catalog) -> AskedMarkets:
+    """Places that were asked about; DataMissing where none has both prices."""
     names = list(asked.machine or work.machines)
     if asked.spot_price is not None and asked.on_demand_price is not None and len(names) <= 1:
-        return [stated(asked, resolve_instance(tables, names[0]) if names else None)]
+        place = Place.of(resolve_instance(tables, names[0]), YOURS) if names else NOWHERE
+        market = MarketPrices(place, given(asked.spot_price), given(asked.on_demand_price))
+        return AskedMarkets([market], OnDemandPrice(place, market.on_demand))
     if not names:
         hint = "Or say both prices: --spot-price 0.97/h --on-demand-price 3.06/h."
         raise UsageError("nothing says on which machine", expected="--machine aws:p3.2xlarge, or a plan", hint=hint)
     regions = chosen_regions(tables, asked.regions or (), None).regions if asked.regions else None
-    found = [m for name in names for m in of_type(asked, resolve_instance(tables, name), regions, tables)]
-    if not found:
+    found = [place for name in names for place in offered(resolve_instance(tables, name), regions, tables)]
+    markets = [m for m in (market_of(asked, place, kinds) for place, kinds in found) if m is not None]
+    if not markets:
         where = f" in {', '.join(asked.regions)}" if asked.regions else ""
         raise DataMissing(
             f"no price of both spot and on demand is known for {', '.join(names)}{where}",
             hint="Say them: --spot-price 0.97/h --on-demand-price 3.06/h.",
         )
-    return sorted(found, key=lambda m: m.spot_usd_per_hour)
-
-
-def of_type(
-    asked: SpotRequest, instance: Instance, regions: Sequence[tuple[str, str]] | Any, tables: Catalog
-) -> list[MarketPrices]:
-    """Regions of one machine type with a price of both kinds."""
-    by_region: dict[str, dict[PriceKind, Offer]] = {}
-    for offer in tables.offers:
-        is_of_type = (offer.cloud, offer.instance) == (instance.cloud, instance.name)
-        if is_of_type and (regions is None or offer.region in regions) and offer.is_dated:
-            kinds = by_region.setdefault(offer.region, {})
-            kinds[offer.price_kind] = min(kinds.get(offer.price_kind, offer), offer, key=price_of)
-    return [
-        MarketPrices(
-            asked.spot_price or price_of(kinds[PriceKind.SPOT]),
-            asked.on_demand_price or price_of(kinds[PriceKind.ON_DEMAND]),
-            described(instance, region, kinds, asked),
-        )
-        for region, kinds in by_region.items()
-        if {PriceKind.SPOT, PriceKind.ON_DEMAND} <= set(kinds)
+    alone = [
+        OnDemandPrice(place, price)
+        for place, kinds in found
+        if (price := price_in(kinds, PriceKind.ON_DEMAND, asked.on_demand_price)) is not None
     ]
+    ranked = sorted(markets, key=lambda market: market.spot_usd_per_hour)
+    return AskedMarkets(ranked, min(alone, key=lambda each: each.price.usd_per_hour))
 
 
-def price_of(offer: Offer) -> float:
+def offered(
+    instance: Instance, regions: Collection[str] | None, tables: Catalog
+) -> list[tuple[Place, Mapping[PriceKind, Offer]]]:
+    """Regions of one machine type where anybody may buy it, with the cheapest dated price of each kind there."""
+    wanted = OfferFilter(clouds={instance.cloud}, regions=regions, instances={instance.name})
+    by_region: dict[str, dict[PriceKind, Offer]] = {}
+    for offer in matching_offers(tables, wanted):
+        if offer.is_dated:
+            kinds = by_region.setdefault(offer.region, {})
+            kinds[offer.price_kind] = min(kinds.get(offer.price_kind, offer), offer, key=usd_per_hour)
+    return [(Place.of(instance, region), kinds) for region, kinds in by_region.items()]
+
+
+def market_of(asked: SpotRequest, place: Place, kinds: Mapping[PriceKind, Offer]) -> MarketPrices | None:
+    """A place with both prices; what is said goes before the tables."""
+    spot = price_in(kinds, PriceKind.SPOT, asked.spot_price)
+    on_demand = price_in(kinds, PriceKind.ON_DEMAND, asked.on_demand_price)
+    if spot is None or on_demand is None:
+        return None
+    known = kinds.get(PriceKind.SPOT)
+    return MarketPrices(place, spot, on_demand, None if known is None else known.interruption)
+
+
+def price_in(kinds: Mapping[PriceKind, Offer], kind: PriceKind, said_usd_per_hour: float | None) -> SpotPrice | None:
+    """What somebody says, else what the tables hold, else nothing."""
+    if said_usd_per_hour is not None:
+        return given(said_usd_per_hour)
+    offer = kinds.get(kind)
+    if offer is None:
+        return None
+    return SpotPrice(
+        usd_per_hour=usd_per_hour(offer),
+        basis=offer.basis.value,
+        source=offer.source,
+        as_of=offer.as_of,
+        doubt=offer.doubt,
+    )
+
+
+def usd_per_hour(offer: Offer) -> float:
     """Dollars an hour of one machine."""
     return offer.price_per_instance_usd_per_hour
 
 
-def described(instance: Instance, region: str, kinds: Mapping[PriceKind, Offer], asked: SpotRequest) -> dict[str, Any]:
-    """A market as results name it."""
-    spot, on_demand = kinds[PriceKind.SPOT], kinds[PriceKind.ON_DEMAND]
-    return {
-        "cloud": instance.cloud,
-        "region": region,
-        "instance": instance.name,
-        "gpu": instance.accelerator,
-        "gpus_per_instance": instance.gpu_count,
-        "spot_usd_per_hour": asked.spot_price or price_of(spot),
-        "on_demand_usd_per_hour": asked.on_demand_price or price_of(on_demand),
-        "price_as_of": min(spot.as_of, on_demand.as_of),
-        "interruption": spot.interruption,
-    }
-
-
-def stated(asked: SpotRequest, instance: Instance | None) -> MarketPrices:
-    """Prices as they were said."""
-    spot, on_demand = float(asked.spot_price or 0.0), float(asked.on_demand_price or 0.0)
-    told = {
-        "cloud": instance.cloud if instance else YOURS,
-        "region": YOURS,
-        "instance": instance.name if instance else YOURS,
-        "gpu": instance.accelerator if instance else YOURS,
-        "gpus_per_instance": instance.gpu_count if instance else 1,
-        "spot_usd_per_hour": spot,
-        "on_demand_usd_per_hour": on_demand,
-        "interruption": None,
-    }
-    return MarketPrices(spot, on_demand, told)
+def given(usd_per_hour: float) -> SpotPrice:
+    """A price as it was said."""
+    return SpotPrice(usd_per_hour=usd_per_hour, basis=GIVEN)

@@ -30,6 +30,7 @@ AGES_S = (10 * MINUTE, HOUR)
 MOST_TICKS = 600
 SD_OF_TENTH, SLOW_WIDTHS = 1.2815515655446004, 2.0
 LEAST_WORK_RATIO = 0.05
+ROUNDING_RATIO = 1e-9
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class SpotQuestion:
 
     @property
     def stretch(self) -> float:
-        """How much longer the work takes with its checkpoints."""
-        return 1 + self.checkpoint_write_s / self.checkpoint_interval_s
+        """How much longer the work takes with its checkpoints; a write that takes no time costs none."""
+        return 1 + self.checkpoint_write_s / self.checkpoint_interval_s if self.checkpoint_write_s else 1.0
 
     @property
     def expected(self) -> DeadlineJob:
@@ -131,7 +132,7 @@ def played(question: SpotQuestion, draws: SpotDraws, policy: SpotPolicy) -> Spot
 
 def late_ratio(runs: SpotRuns, deadline_s: float) -> float:
     """Share of draws that end after the deadline."""
-    return float(np.mean(runs.elapsed_s > deadline_s + MINUTE / 60))
+    return float(np.mean(runs.elapsed_s > deadline_s * (1 + ROUNDING_RATIO)))
 
 
 def most_usd_per_hour(runs: SpotRuns, usd_on_demand: float, on_demand_usd_per_hour: float) -> float:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpufleet.report.numbers import count, duration, percent, ranged_duration, several, significant, usd, usd_per_hour
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import SpotMarketRow, SpotPlan, SpotPlay, SpotRule
+from gpufleet.results.spot import SpotMarketRow, SpotPlan, SpotPlay, SpotPrice, SpotRule
 
 NEAREST, SHARES_OF_TIME = 6, (0.5, 0.25, 0.1)
-SELDOM = 0.005
+SELDOM, ESTIMATED = 0.005, "estimated"
 
 
 def spot_page(plan: SpotPlan) -> Page:
@@ -18,14 +20,23 @@ def spot_page(plan: SpotPlan) -> Page:
 
 
 def headline(plan: SpotPlan) -> str:
-    """What it costs, saves and risks."""
-    best = plan.answer
+    """What it costs, saves and risks, beside on demand alone where that is cheapest."""
+    best, alone = plan.answer, f"{usd(plan.alone.usd)}{elsewhere(plan)}"
     if plan.saved_ratio <= SELDOM:
-        return f"Run it on demand: {usd(plan.usd_on_demand)}. Spot saves nothing here."
+        return f"Run it on demand: {alone}. Spot saves nothing here."
     return (
         f"On spot, with on demand as the net: {ranged_usd(best.usd)}, {percent(plan.saved_ratio)} less than on demand "
-        f"alone ({usd(plan.usd_on_demand)}); {late_words(best, plan)}."
+        f"alone ({alone}); {late_words(best, plan)}."
     )
+
+
+def elsewhere(plan: SpotPlan) -> str:
+    """Where on demand alone is cheapest, if that is another place than the market."""
+    alone, market = plan.alone, plan.market
+    if (alone.cloud, alone.region, alone.instance) == (market.cloud, market.region, market.instance):
+        return ""
+    machine = "" if alone.instance == market.instance else f"{alone.instance}, "
+    return f" in {machine}{alone.region}"
 
 
 def late_words(play: SpotPlay, plan: SpotPlan) -> str:
@@ -46,7 +57,7 @@ def question(plan: SpotPlan) -> str:
     """What was asked, in a sentence."""
     m = plan.market
     where = m.cloud if m.cloud == m.instance else f"{m.cloud} {m.instance}, {m.region}"
-    prices = f"spot {usd_per_hour(m.spot_usd_per_hour)}, on demand {usd_per_hour(m.on_demand_usd_per_hour)} each"
+    prices = f"spot {spoken_price(m.spot)}, on demand {spoken_price(m.on_demand)} each"
     zones = f"{percent(plan.availability_ratio)} of the time for {duration(plan.mean_up_s)} on average"
     return (
         f"{plan.job[0].upper()}{plan.job[1:]} on {count(plan.num_machines)}x {where} ({prices}), within "
@@ -102,19 +113,24 @@ def markets_table(plan: SpotPlan) -> Table:
     columns = [
         Column("instance", "machine"),
         Column("region", "region"),
-        Column("spot_usd_per_hour", "spot", usd_per_hour, align="right"),
-        Column("on_demand_usd_per_hour", "on demand", usd_per_hour, align="right"),
+        Column("spot", "spot", align="right"),
+        Column("on_demand", "on demand", align="right"),
         Column("usd", "job", usd, align="right"),
         Column("saved_ratio", "saves", percent, align="right"),
         Column("interruption", "taken a month"),
-        Column("price_as_of", "prices of", priority=1),
     ]
     return Table(columns, [market_row(m) for m in plan.markets[:NEAREST]], "Markets", chosen=0)
 
 
 def market_row(market: SpotMarketRow) -> Row:
     """One market."""
-    return {**market.model_dump(), "usd": market.usd.value}
+    prices = {"spot": spoken_price(market.spot), "on_demand": spoken_price(market.on_demand)}
+    return {**market.model_dump(), **prices, "usd": market.usd.value}
+
+
+def spoken_price(price: SpotPrice) -> str:
+    """A price by the hour; an estimate has a mark."""
+    return f"{'~' if price.basis == ESTIMATED else ''}{usd_per_hour(price.usd_per_hour)}"
 
 
 def rules_table(plan: SpotPlan) -> Table:
@@ -153,9 +169,28 @@ def slack_at(rule: SpotRule, left_s: float) -> float:
     return a.slack_s + (b.slack_s - a.slack_s) * share
 
 
+def price_notes(plan: SpotPlan) -> list[str]:
+    """Of whom and of which day the prices of the answer are; a warning where one is an estimate or in doubt."""
+    used = {"spot": plan.market.spot, "on demand": plan.market.on_demand, "on demand alone": plan.alone.price}
+    told = {f"{price.source}, {price.basis}, {price.as_of}": what for what, price in used.items() if price.source}
+    sources = "; ".join(f"{what}: {words}" for words, what in told.items())
+    return [*price_warnings(used), *([f"Prices, never live. {sources[0].upper()}{sources[1:]}."] if sources else [])]
+
+
+def price_warnings(used: Mapping[str, SpotPrice]) -> list[str]:
+    """What may be wrong with them."""
+    guessed = [
+        f"{WARNING}the price of {what} is an estimate of {price.as_of}: say yours with --{what.split()[0]}-price."
+        for what, price in used.items()
+        if price.basis == ESTIMATED
+    ]
+    doubted = [f"{WARNING}the price of {what} is in doubt: {p.doubt}." for what, p in used.items() if p.doubt]
+    return [*guessed, *doubted]
+
+
 def notes(plan: SpotPlan) -> list[str]:
     """What the figures rest on, and what they leave out."""
-    found = list(plan.notes)
+    found = [*plan.notes, *price_notes(plan)]
     if plan.grade == "transferred":
         found.append(
             "Nobody publishes availability of newer GPUs: zones are drawn as those of AWS V100 and K80 were in "

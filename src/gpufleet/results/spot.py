@@ -7,20 +7,42 @@ from datetime import date
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 
 
+class SpotPrice(Result):
+    """The price of an hour of one machine, and where it stands; of a price that somebody says, `basis` is `given`."""
+
+    usd_per_hour: float
+    basis: str
+    source: str = ""
+    as_of: date | None = None
+    doubt: str = ""
+
+
 class SpotMarketRow(Result):
-    """One machine type in one region: prices of an hour of one machine, and what the job costs there."""
+    """One machine type in one region: its prices, and what the job costs there, on spot with on demand as the net.
+
+    `saved_ratio`: over on demand alone where that is cheapest.
+    """
 
     cloud: str
     region: str
     instance: str
     gpu: str
     gpus_per_instance: float
-    spot_usd_per_hour: float
-    on_demand_usd_per_hour: float
-    price_as_of: date | None = None
+    spot: SpotPrice
+    on_demand: SpotPrice
     interruption: str | None = None
     usd: Figure
     saved_ratio: float
+
+
+class OnDemandAlone(Result):
+    """The job on demand from start to end, where that costs least of all regions and machines that were asked about."""
+
+    cloud: str
+    region: str
+    instance: str
+    price: SpotPrice
+    usd: float
 
 
 class SpotPlay(Result):
@@ -111,7 +133,8 @@ class SpotAudit(Result):
 class SpotPlan(Result):
     """A job with a deadline on spot, with machines on demand as the net: the answer, the policies, the markets.
 
-    `usd_on_demand`: without spot. `usd_if_seldom_taken`: at the advisor's rate of interruptions, the optimistic end.
+    `alone`: without spot, where that is cheapest. `usd_if_seldom_taken`: at the advisor's rate of interruptions, the
+    optimistic end.
     `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
     `most_usd_per_hour`: the price of spot above which on demand alone is cheaper.
     """
@@ -133,7 +156,7 @@ class SpotPlan(Result):
     grade: str
     answer: SpotPlay
     plays: list[SpotPlay]
-    usd_on_demand: float
+    alone: OnDemandAlone
     usd_if_seldom_taken: float | None = None
     most_usd_per_hour: float
     refused_s: float
@@ -146,5 +169,5 @@ class SpotPlan(Result):
 
     @property
     def saved_ratio(self) -> float:
-        """What it saves over on demand."""
-        return 1 - self.answer.usd.value / self.usd_on_demand
+        """What it saves over on demand alone where that is cheapest."""
+        return 1 - self.answer.usd.value / self.alone.usd
