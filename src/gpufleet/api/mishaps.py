@@ -1,4 +1,4 @@
-"""Cold starts and failures of the replicas of a replay, stated or from the tables."""
+"""Cold starts, failures and preemptions of the replicas of a replay, stated, from the tables or by a trace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from gpufleet.api.machine_failures import machine_failures
 from gpufleet.api.simulated_fleet import SimulatedFleet
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.requests import Requests
+from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.questions.simulation import Mishaps
 from gpufleet.simulate.cluster import Change
-from gpufleet.simulate.faults import cold_starts, failures
+from gpufleet.simulate.faults import SpotStart, cold_starts, failures, preemptions
 from gpufleet.units import HOUR
 
 
@@ -23,6 +25,8 @@ def changes_of(
     if not len(requests) or not mishaps.has_mishaps:
         return ()
     count, start_s = len(fleet.members), float(requests.arrival_s[0])
+    if mishaps.spot_trace is not None:
+        return tuple(preemptions_asked(mishaps, fleet, requests, tables))
     changes: list[Change] = []
     if mishaps.cold_start_s is not None:
         changes += cold_starts(count, start_s, start_seconds(mishaps, fleet, tables))
@@ -31,6 +35,16 @@ def changes_of(
         restart_s = start_seconds(mishaps, fleet, tables)
         changes += failures(dice, count, start_s, float(requests.arrival_s[-1]), between_s, restart_s)
     return tuple(sorted(changes, key=lambda change: change.time_s))
+
+
+def preemptions_asked(mishaps: Mishaps, fleet: SimulatedFleet, requests: Requests, tables: Catalog) -> list[Change]:
+    """What a trace of spot machines takes away, and when it gives it back."""
+    kept, count = mishaps.on_demand or 0, len(fleet.members)
+    if kept > count:
+        raise UsageError("more replicas on demand than there are", found=kept, expected=f"at most {count}")
+    how = SpotStart(start_seconds(mishaps, fleet, tables), mishaps.notice_s or 0.0, mishaps.cold_start_s is not None)
+    start_s, end_s = float(requests.arrival_s[0]), float(requests.arrival_s[-1])
+    return preemptions(read_spot_trace(str(mishaps.spot_trace)), range(kept, count), start_s, end_s, how)
 
 
 def start_seconds(mishaps: Mishaps, fleet: SimulatedFleet, tables: Catalog) -> float:

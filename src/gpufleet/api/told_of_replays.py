@@ -19,7 +19,7 @@ from gpufleet.errors import GpufleetError
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client
 from gpufleet.performance.step import StepModel
-from gpufleet.questions.simulation import InFront, SimulationRequest
+from gpufleet.questions.simulation import InFront, Mishaps, SimulationRequest
 from gpufleet.questions.words import words_of
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import ServingEstimate
@@ -45,7 +45,7 @@ def told_of(
         fleet.num_alike,
         f"{arriving.load}, {fleet.beside}" if fleet.beside else arriving.load,
         [*found.inputs, *fleet.inputs, *inputs_of(request)],
-        [*found.notes, *arriving.notes, *front_notes(request)],
+        [*found.notes, *arriving.notes, *front_notes(request), *spot_notes(request)],
         ratio,
         fleet.price,
         closed_form(found, per_replica, ratio, calibration),
@@ -65,6 +65,11 @@ def front_notes(front: InFront) -> list[str]:
     """What a response cache is taken to do."""
     hits = front.cache_hits
     return [f"{hits:.0%} of the requests are answered from the response cache as they come"] if hits else []
+
+
+def spot_notes(mishaps: Mishaps) -> list[str]:
+    """At which price machines count that may be taken away."""
+    return [] if mishaps.spot_trace is None else ["machines on spot count at the price on demand here"]
 
 
 def rate_of_one(workload: Workload | None, replicas: int) -> Workload | None:

@@ -60,7 +60,8 @@ def simulate(
     out_file: OutFileOption = None,
 ) -> int:
     """Replay requests on copies of MODEL, or on a plan: percentiles with ranges, queues, and what bursts do."""
-    refuse_files([model, asked.words.text("trace"), asked.words.text("rates")], out_file, picture, per_request)
+    read = [model, *(asked.words.text(name) for name in ("trace", "rates", "spot_trace"))]
+    refuse_files(read, out_file, picture, per_request)
     kept: list[Replay] = []
     result = replayed(asked.request(SimulationRequest, model), kept if per_request is not None else None)
     write_files(result, kept, picture, per_request)

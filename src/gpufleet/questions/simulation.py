@@ -308,7 +308,8 @@ class Dealing(Request):
 class Mishaps(Request):
     """What befalls replicas: a cold start of all of them at the beginning, and losses; seconds, or what tables say.
 
-    A lost replica comes back after a cold start.
+    A lost replica comes back after a cold start. By a `spot_trace` those that are not `on_demand` are lost, `notice_s`
+    after they were told, and come back when their zone has a machine again.
     """
 
     cold_start_s: float | str | None = optional(
@@ -332,16 +333,43 @@ class Mishaps(Request):
         shown=lambda said: said if isinstance(said, str) else f"{said:g} s",
     )
 
+    spot_trace: str | NamedPath | None = optional(
+        text("FILE"), "Replicas are there while their zone has spot machines (as for gpufleet spot).", REPLICAS
+    )
+    on_demand: int | None = optional(
+        INTEGER,
+        "So many of them are on demand and never taken; default 0.",
+        REPLICAS,
+        what="the number on demand",
+        bounds=Bounds(0, MOST_REPLICAS, ""),
+        label="on demand",
+        shown="{:,} of the replicas".format,
+    )
+    notice_s: float | None = optional(
+        time_like("'2min' or '30s'"),
+        "A replica is drained so long before its machine is taken: 2min.",
+        REPLICAS,
+        name="notice",
+        what="the notice",
+        bounds=SECONDS,
+        label="notice",
+        shown="{:g} s".format,
+    )
+
     @property
     def has_mishaps(self) -> bool:
         """Whether anything befalls them."""
-        return self.cold_start_s is not None or self.mtbf_s is not None
+        return self.cold_start_s is not None or self.mtbf_s is not None or self.spot_trace is not None
 
     def refuse_mishaps(self) -> None:
-        """Refuse words for a time that mean none."""
+        """Refuse words for a time that mean none, and what does not go together."""
         for what, value in (("the cold start", self.cold_start_s), ("the time between failures", self.mtbf_s)):
             if isinstance(value, str) and value != AUTO:
                 raise UsageError(f"{what} cannot be read", found=value, expected=f"seconds, or {AUTO}")
+        if self.spot_trace is None and (self.on_demand is not None or self.notice_s is not None):
+            raise UsageError("only spot machines are taken away", expected="--spot-trace FILE beside it")
+        if self.spot_trace is not None and self.mtbf_s is not None:
+            raise UsageError("replicas are lost by a trace or at random", found="--mtbf beside --spot-trace")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,6 +83,19 @@ def test_a_cold_start_is_waited_for_and_failures_send_requests_again() -> None:
     assert failing.fates["answered"] == 400
 
 
+def test_replicas_on_spot_are_lost_by_a_trace_and_those_on_demand_stay(tmp_path: Path) -> None:
+    trace = tmp_path / "zones.csv"
+    trace.write_text("t_s,a,b\n0,1,1\n5,0,1\n10,0,0\n15,1,1\n", encoding="utf-8")
+    words = {"replicas": 3, "on_demand": 1, "spot_trace": trace, "cold_start_s": 1.0}
+    lost = replayed(**words)
+    assert lost.retries > 0
+    assert lost.fates["answered"] == 400
+    assert min(lost.timeline.ready) == 1
+    told = replayed(notice_s=4.0, **words)
+    assert told.retries < lost.retries
+    assert replayed(**{**words, "on_demand": 3}).retries == 0
+
+
 def test_a_saved_plan_is_replayed_with_its_replicas_and_its_requests(tmp_path: Path) -> None:
     plan = gpufleet.plan_serve(
         "llama-3.1-8b", rate="20/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<500ms", gpus=["L40S"]
@@ -130,6 +143,9 @@ def test_rates_over_time_say_when_requests_come(tmp_path: Path) -> None:
         ({"cache_hits": 1.5}, "the share of cached answers is out of range"),
         ({"small_model": "llama-3.1-8b"}, "a small model has its GPUs and its share"),
         ({"mtbf_s": -1.0}, "the time between failures is out of range"),
+        ({"on_demand": 1}, "only spot machines are taken away"),
+        ({"spot_trace": "zones.csv", "mtbf_s": "auto"}, "by a trace or at random"),
+        ({"spot_trace": "zones.csv", "on_demand": -1}, "the number on demand is out of range"),
         ({"cold_start_s": "soon"}, "the cold start cannot be read"),
         ({"rates": "day.csv", "arrival": "burst"}, "rates over time say when requests come"),
         ({"rate": 0.0}, "the rate is out of range"),
