@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gpufleet import api
@@ -11,8 +12,13 @@ from gpufleet.accuracy.conditions import engine_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, one_line, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, precision_of, weight_precision_of
+from gpufleet.accuracy.replays import MEAN, Replayed, draws_for, generator_of, times_of, together
 from gpufleet.accuracy.serving import REFUSALS
-from gpufleet.accuracy.serving_points import spread_of
+from gpufleet.accuracy.serving_points import MOST_REQUESTS, drawn, spread_of
+from gpufleet.api.planned_replicas import stated_replicas
+from gpufleet.api.pools import AskedPools
+from gpufleet.api.simulated_copies import CopyQuestion
+from gpufleet.api.simulated_fleet import fleet_of_pools, question_of
 from gpufleet.catalog.benchmark_scripts import BenchmarkClient, StartedPools, load_benchmark_scripts
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
@@ -20,7 +26,9 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.pool_request import PoolRequest
+from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate
+from gpufleet.simulate.cluster import replay
 from gpufleet.units import MILLISECOND
 
 TTFT = Quantity("ttft", "silicon_ttft_ms", "ms", MILLISECOND)
@@ -32,12 +40,38 @@ SAME_COLUMNS = {
     "gemm_quant_mode": "gemm_precision",
     "moe_quant_mode": "moe_precision",
 }
+SHARED_EVENLY = "least_requests"
 NO_WORKERS, NO_CONCURRENCY = "workers not stated", "concurrency not stated"
 OTHER_VERSION = re.compile(r"\bai-dynamo/[\w-]+:(?P<version>[\w.]+)")
 
 
+@dataclass(frozen=True, eq=False)
+class PoolsRun:
+    """What a row ran: both pools, the copy's formats and engine, mean tokens, clients and prompts of each."""
+
+    pools: AskedPools
+    copy: CopyQuestion
+    input_tokens: float
+    output_tokens: float
+    concurrency: float
+    waves: float | None
+    length_spread: float
+
+
 def score_disagg_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
     """TTFT and TPOT of one row, or why nothing predicts them."""
+    return scored(row, file, models, estimated)
+
+
+def replay_disagg_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """The same of a replay: clients that start together, each sending its prompts in turn to both pools."""
+    return scored(row, file, models, replayed)
+
+
+def scored(
+    row: MeasurementRow, file: str, models: ModelFinder, predict: Callable[[PoolsRun], Mapping[Quantity, Prediction]]
+) -> RowScores:
+    """One row beside its predictions, or why there are none."""
     wanted = stated(row, (TTFT, TPOT))
     if not wanted:
         return RowScores(left_out="states neither TTFT nor TPOT")
@@ -48,10 +82,9 @@ def score_disagg_point(row: MeasurementRow, file: str, models: ModelFinder) -> R
     if missing is not None:
         return RowScores([compare.labels.without_prediction(quantity, missing) for quantity in wanted])
     try:
-        found = ask_pools(told, models)
+        readings = predict(run_of(told, models))
     except REFUSALS as refusal:
         return RowScores([compare.labels.without_prediction(quantity, one_line(refusal)) for quantity in wanted])
-    readings = {TTFT: Prediction.of(found.ttft_s), TPOT: Prediction.of(found.tpot_s)}
     return RowScores([compare.scored(quantity, readings[quantity]) for quantity in wanted])
 
 
@@ -91,15 +124,14 @@ def client_of(source: str) -> str:
     return next((name for name, client in clients.items() if any(mark in source for mark in client.published_in)), "")
 
 
-def ask_pools(row: MeasurementRow, models: ModelFinder) -> ServingEstimate:
-    """What the api answers for both pools of a row; raises what the row does not say and what the api refuses."""
+def run_of(row: MeasurementRow, models: ModelFinder) -> PoolsRun:
+    """What a row ran; raises what it does not say."""
     for column, what in (("engine", "engine"), ("gpu_id", "GPU")):
         if not row.text(column):
             raise UsageError(f"{what} not stated")
     model = models.of(row)
     row = replace(row, cells={**row.cells, "model_id": model.name})
-    scripts = load_benchmark_scripts()
-    known = scripts.clients.get(row.text("client"), BenchmarkClient())
+    known = load_benchmark_scripts().clients.get(row.text("client"), BenchmarkClient())
     ratio = row.positive("mean_length_ratio") or known.mean_length_ratio
     engine = find_engine(row.text("engine")).name
     prefill, decode = (pool_of(row, pool) for pool in ("prefill", "decode"))
@@ -108,20 +140,67 @@ def ask_pools(row: MeasurementRow, models: ModelFinder) -> ServingEstimate:
         limits = started.prefill_max_batch, started.prefill_max_step_tokens
         prefill = prefill._replace(max_batch=limits[0], max_step_tokens=limits[1])
         decode = decode._replace(max_batch=started.decode_max_batch)
-    return api.estimate(
-        model,
-        prefill=prefill,
-        decode=decode,
-        input_tokens=(row.positive("isl") or 0.0) * ratio,
-        output_tokens=(row.positive("osl") or 0.0) * ratio,
-        concurrency=row.positive("concurrency"),
-        waves=row.whole("waves") or known.waves,
-        length_spread=spread_of(ratio),
-        precision=weight_precision_of(row),
-        kv_precision=kv_precision_of(row) or launch_options(row, engine, decode.tp or 1).kv_precision,
-        engine=engine,
-        engine_version=row.text("engine_version") or None,
+    return PoolsRun(
+        AskedPools(prefill, decode),
+        CopyQuestion(
+            model,
+            precision=weight_precision_of(row),
+            kv_precision=kv_precision_of(row) or launch_options(row, engine, decode.tp or 1).kv_precision,
+            engine=engine,
+            engine_version=row.text("engine_version") or None,
+        ),
+        (row.positive("isl") or 0.0) * ratio,
+        (row.positive("osl") or 0.0) * ratio,
+        row.positive("concurrency") or 0.0,
+        row.whole("waves") or known.waves,
+        spread_of(ratio),
     )
+
+
+def estimated(run: PoolsRun) -> Mapping[Quantity, Prediction]:
+    """By the closed form."""
+    found = physics_of(run)
+    return {TTFT: Prediction.of(found.ttft_s), TPOT: Prediction.of(found.tpot_s)}
+
+
+def physics_of(run: PoolsRun) -> ServingEstimate:
+    """What the api answers for both pools; raises what it refuses."""
+    return api.estimate(
+        run.copy.model,
+        prefill=run.pools.prefill,
+        decode=run.pools.decode,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        concurrency=run.concurrency,
+        waves=run.waves,
+        length_spread=run.length_spread,
+        precision=run.copy.precision,
+        kv_precision=run.copy.kv_precision,
+        engine=run.copy.engine,
+        engine_version=run.copy.engine_version,
+    )
+
+
+def replayed(run: PoolsRun) -> Mapping[Quantity, Prediction]:
+    """By a replay of the clients; ranges are those of the closed form about its own figures."""
+    clients = max(round(run.concurrency), 1)
+    num = min(clients * max(round(run.waves or 1), 1), MOST_REQUESTS)
+    tables, means = load_catalog(), (run.input_tokens, run.output_tokens)
+    draws = [drawn(means, (run.length_spread,) * 2, num, generator_of(i)) for i in range(draws_for(num))]
+    planned = stated_replicas(question_of(run.pools.decode, run.copy), None, tables)
+    fleet = fleet_of_pools(run.pools, run.copy, planned, together(draws), tables)
+    cluster = fleet.cluster({"clients": clients, "routing": SHARED_EVENLY})
+    found = [times_of(replay(cluster, requests, generator_of(i)), 0) for i, requests in enumerate(draws)]
+    seen = Replayed(found, physics_of(run))
+    return {quantity: mean_of_replay(seen, name) for quantity, name in ((TTFT, "ttft"), (TPOT, "tpot"))}
+
+
+def mean_of_replay(seen: Replayed, time: str) -> Prediction:
+    """The mean of a time; raises where no request was answered."""
+    found = seen.prediction(time, MEAN)
+    if isinstance(found, str):
+        raise UsageError(found)
+    return found
 
 
 def started_pools(row: MeasurementRow, engine: str) -> StartedPools | None:

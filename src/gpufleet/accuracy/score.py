@@ -15,7 +15,7 @@ from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
-from gpufleet.accuracy.pools import score_disagg_point
+from gpufleet.accuracy.pools import replay_disagg_point, score_disagg_point
 from gpufleet.accuracy.serving_points import replay_serving_point, score_serving_point
 from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
@@ -37,7 +37,11 @@ SCORERS: Mapping[str, Scorer] = {
     "training_throughput": score_training_throughput,
     "training_memory": score_training_memory,
 }
-REPLAYING: Mapping[str, Scorer] = {"serving_points": replay_serving_point, "serving_under_load": replay_under_load}
+REPLAYING: Mapping[str, Scorer] = {
+    "serving_points": replay_serving_point,
+    "serving_under_load": replay_under_load,
+    "serving_points_disagg": replay_disagg_point,
+}
 REPLAYED_NOTE = (
     "replayed: each row's requests were simulated as they were sent; low and high are the closed form's about its own "
     "figure, applied to the replayed one: what is not known of the hardware and the engine, not how a short run varies"

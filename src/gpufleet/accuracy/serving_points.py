@@ -108,7 +108,8 @@ def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
     clients = max(round(load["concurrency"]), 1)
     num = min(clients * max(round(load.get("waves") or 1), 1), MOST_REQUESTS)
     spreads = length_spreads(load, setup.engine)
-    draws = [drawn(load, spreads, num, generator_of(i)) for i in range(draws_for(num))]
+    means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
+    draws = [drawn(means, spreads, num, generator_of(i)) for i in range(draws_for(num))]
     return Experiment(draws, clients, client=client_of(load, setup.engine))
 
 
@@ -132,9 +133,8 @@ def length_spreads(load: Load, engine: EngineLabel) -> tuple[float, float]:
     return 0.0, 0.0 if is_in_step else load_habits().unstated_length_spread.value
 
 
-def drawn(load: Load, spreads: tuple[float, float], num: int, rng: np.random.Generator) -> Requests:
-    """Requests all at once, of the row's mean lengths."""
-    means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
+def drawn(means: tuple[float, float], spreads: tuple[float, float], num: int, rng: np.random.Generator) -> Requests:
+    """Requests all at once, of these mean tokens of prompts and answers."""
     prompts, answers = (evenly_drawn(rng, mean, spread, num) for mean, spread in zip(means, spreads, strict=True))
     return requests_of(burst_times_s(num), prompts, answers)
 
