@@ -298,8 +298,14 @@ class NaiveCluster:
         if not is_full and self.looks(server):
             self.admit_all(server)
         self.time_step(server)
+        others = len(server.decoding) - 1
         for each in self.moved:
-            each.first_token_s = server.end_s if server.prompts else server.clock_s + server.step_s
+            each.late_s = self.late_s(server, max(rules.late_steps - 1, 0.0), others)
+            each.first_token_s = (server.end_s if server.prompts else server.clock_s + server.step_s) + each.late_s
+
+    def late_s(self, server: Server, steps: float, others: int) -> float:
+        late = (steps * server.step_s + server.rules.late_s) * others / (others + 1)
+        return late + server.rules.stream_s * others
 
     def looks(self, server: Server) -> bool:
         if not server.decoding:
@@ -371,7 +377,7 @@ class NaiveCluster:
     def time_step(self, server: Server) -> None:
         """Seconds of the step; `step_s` is what decoding alone takes of it."""
         decoding, table, rules = server.decoding, server.table, server.rules
-        server.step_s, server.end_s = 0.0, math.inf
+        self.ended_s, server.step_s, server.end_s = server.end_s, 0.0, math.inf
         if decoding:
             context = sum(each.tokens for each in decoding) / len(decoding)
             server.step_s = at_batch(table, table.contexts, table.decode_s, len(decoding), context)
@@ -390,11 +396,16 @@ class NaiveCluster:
         share = 1 / rules.groups if -(-tokens // rules.groups) >= largest else largest / tokens
         attention_s = float(table.attention_s[0]) + share * sum(attention)
         if batch == 0 or rules.waits_for_host:
-            alone_s = between(table.prompts, table.idle_s, of_rank) + attention_s
-            return max(rules.idle_prompt_ratio * alone_s, rules.idle_least_s)
+            alone_s = partly(rules, tokens / of_rank, between(table.prompts, table.idle_s, of_rank),
+                             between(table.prompts, filled(table.filled_idle_s), of_rank)) + attention_s  # fmt: skip
+            idle_s = max(rules.idle_prompt_ratio * alone_s, rules.idle_least_s)
+            follows = server.role == PREFILLS and self.ended_s == server.clock_s
+            return min(rules.prompt_alone_ratio * alone_s, idle_s) if follows else idle_s
         first = min(rules.groups / len(spans), 1.0)
         ratio = first * rules.prompt_alone_ratio + (1 - first) * rules.prompt_among_ratio
-        return ratio * (at_batch(table, table.prompts, table.extra_s, batch, of_rank) + attention_s)
+        extra_s = partly(rules, tokens / of_rank, at_batch(table, table.prompts, table.extra_s, batch, of_rank),
+                         at_batch(table, table.prompts, filled(table.filled_extra_s), batch, of_rank))  # fmt: skip
+        return ratio * (extra_s + attention_s)
 
     def end_step(self, server: Server) -> None:
         """A token for all that decode, the first for prompts that are done."""
@@ -418,8 +429,7 @@ class NaiveCluster:
             self.ended.append(each)
             return
         if math.isnan(each.first_token_s):
-            late = (server.rules.late_steps * server.step_s + server.rules.late_s) * others / (others + 1)
-            each.late_s = late + server.rules.stream_s * others
+            each.late_s = self.late_s(server, server.rules.late_steps, others)
             each.first_token_s = server.end_s + each.late_s
         each.left_tokens -= 1
         each.decodes = True
@@ -430,6 +440,16 @@ class NaiveCluster:
         server.leave(each)
         each.finish_s = server.end_s + each.late_s
         self.end_as(each, ANSWERED)
+
+
+def filled(values: np.ndarray | None) -> np.ndarray:
+    assert values is not None
+    return values
+
+
+def partly(rules: EngineRules, groups: float, one_s: float, all_s: float) -> float:
+    """Where so many of the groups of ranks have prompts: on the line from one to all of them."""
+    return one_s if rules.groups == 1 else one_s + (all_s - one_s) * (groups - 1) / (rules.groups - 1)
 
 
 def drawn(servers: list[Server], draw: float, is_of_two: bool) -> Server:

@@ -29,14 +29,18 @@ def table_of(
     """Steps of `step_s`, more for each sequence, each token of context of each and each token of a prompt."""
     batches, contexts = np.array([0, 1, 2, 4, 8, 64]), np.array([0, 1, 2, 4, 8, 16]) * 64.0
     prompts = np.array([0, 8, 32, 128, 1024])
+    extra_s = prompt_s * prompts[None, :] ** 0.95 / (1 + 0.01 * batches[:, None])
+    idle_s = step_s + prompt_s * prompts**0.95
     return StepTable(
         batches=batches,
         contexts=contexts,
         prompts=prompts,
         decode_s=step_s + sequence_s * batches[:, None] + context_s * batches[:, None] * contexts[None, :] ** 0.9,
-        extra_s=prompt_s * prompts[None, :] ** 0.95 / (1 + 0.01 * batches[:, None]),
-        idle_s=step_s + prompt_s * prompts**0.95,
+        extra_s=extra_s,
+        idle_s=idle_s,
         attention_s=attention_s * contexts**2,
+        filled_extra_s=1.4 * extra_s,
+        filled_idle_s=1.3 * idle_s,
     )
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from gpufleet.api.estimates import estimate
+from gpufleet.api.planned_replicas import stated_replicas
+from gpufleet.api.pools import asked_pools
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
+from gpufleet.api.simulated_fleet import fleet_of_pools, question_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.requests import Requests
@@ -119,6 +122,36 @@ def loops(count: int = 200) -> tuple[Loop, ...]:
 def within(some: list[Loop], error: float) -> float:
     """Share of loops whose times per token differ by less."""
     return float(np.mean([abs(loop.error) < error for loop in some]))
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
+@pytest.mark.parametrize(
+    ("model", "prefill", "decode", "engine", "tokens", "clients"),
+    [
+        ("llama-3.3-70b", "1x H100:4", "2x H100:4", "vllm", (4000, 300), 64),
+        ("llama-3.3-70b", "3x H100:4", "1x H200:4", "sglang", (2000, 500), 96),
+        ("deepseek-v3", "1x H200:8 TP8", "1x H200:8 DP8", "sglang", (7000, 1000), 200),
+        ("deepseek-v3", "1x B200:8 DP8", "1x B200:8 DP8", "tensorrt-llm", (2000, 500), 256),
+    ],
+)
+def test_pools_carry_what_the_closed_form_says(
+    model: str, prefill: str, decode: str, engine: str, tokens: tuple[int, int], clients: int
+) -> None:
+    """Prompts that follow each other on a copy that only prefills, and in all its groups at once, cost the same."""
+    tables, pools = load_catalog(), asked_pools(prefill, decode)
+    copy = CopyQuestion(model, engine=engine)
+    said = estimate(
+        model, prefill=prefill, decode=decode, engine=engine,
+        input_tokens=tokens[0], output_tokens=tokens[1], concurrency=clients,
+    )  # fmt: skip
+    spread = np.random.default_rng(3).uniform(0.2, 1.8, (2, 20 * clients))
+    requests = asked(*np.maximum(np.rint(np.array(tokens)[:, None] * spread), 1).astype(np.int64))
+    planned = stated_replicas(question_of(pools.decode, copy), None, tables)
+    done = replay(fleet_of_pools(pools, copy, planned, requests, tables).cluster({"clients": clients}), requests)
+    steady = slice(4 * clients, -2 * clients)
+    assert done.tpot_s[steady].mean() == pytest.approx(said.tpot_s.value, rel=0.05)
+    per_s = (len(done.finish_s) - 2 * clients) / np.sort(done.finish_s)[-2 * clients]
+    assert per_s == pytest.approx(said.requests_per_s.value, rel=0.12)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")

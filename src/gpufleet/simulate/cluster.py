@@ -430,6 +430,8 @@ def engine_record(copy: Copy, grid: Flat, words: Flat, prefix_tokens: int) -> An
         ("decode_grid", table.decode_s),
         ("extra_grid", table.extra_s),
         ("idle_grid", table.idle_s),
+        ("filled_extra_grid", table.extra_s if table.filled_extra_s is None else table.filled_extra_s),
+        ("filled_idle_grid", table.idle_s if table.filled_idle_s is None else table.filled_idle_s),
         ("attention_grid", table.attention_s),
         ("contexts", table.contexts),
         ("prompts", table.prompts),

@@ -25,6 +25,7 @@ from gpufleet.simulate.kv_blocks import (
     steps_that_fit,
     take_blocks,
 )
+from gpufleet.simulate.state import PREFILLS
 from gpufleet.simulate.step_times import attention_at, decode_at, extra_at, idle_at, run_s, steps_in_cell, steps_until
 from gpufleet.simulate.waiting import first_waiting, gives_up_s, leave_queue, put_back
 
@@ -51,12 +52,16 @@ def begin_step(state: Any, r: Any, now_s: Any) -> None:
 
 @compiled
 def first_tokens_of_moved(state: Any, replica: Any) -> None:
-    """Sequences whose KV was moved here have their first token with the step that admits them."""
-    first_s = replica.end_s if replica.num_prompts > 0 else replica.clock_s + replica.step_s
+    """Sequences whose KV was moved here have their first token with the step that admits them, one of the late ones."""
+    engine = state.engines[replica.engine]
+    made_s = replica.end_s if replica.num_prompts > 0 else replica.clock_s + replica.step_s
+    late_steps = engine.late_steps - 1.0 if engine.late_steps > 1.0 else 0.0
+    late_s = lateness_s(replica, engine, late_steps, replica.running - 1)
     while replica.moved != NONE:
         request = state.requests[replica.moved]
         replica.moved = request.next
-        request.first_token_s = first_s
+        request.late_s = late_s
+        request.first_token_s = made_s + late_s
 
 
 @compiled
@@ -294,6 +299,7 @@ def begin_prompts(state: Any, replica: Any, engine: Any) -> None:
     if tokens < replica.largest_chunk:
         share = replica.largest_chunk / replica.prompt_tokens
         tokens = replica.largest_chunk
+    filled = filled_groups(replica, engine, tokens)
     attention_s = attention_at(engine, grid, words, 0) + replica.prompt_attention_s * share
     replica.num_steps = 1
     replica.is_decoding = engine.mixes_prompts
@@ -301,12 +307,33 @@ def begin_prompts(state: Any, replica: Any, engine: Any) -> None:
     if replica.running > 0:
         replica.step_s = decode_at(engine, grid, words, replica.running, mean_context(replica))[0]
     if replica.running == 0 or engine.waits_for_host:
-        taken_s = engine.idle_prompt_ratio * (idle_at(engine, grid, words, tokens) + attention_s)
-        seconds = taken_s if taken_s > engine.idle_least_s else engine.idle_least_s
+        seconds = lone_prompts_s(replica, engine, idle_at(engine, grid, words, tokens, filled) + attention_s)
     else:
-        extra_s = prompt_ratio(replica, engine) * (extra_at(engine, grid, words, replica.running, tokens) + attention_s)
-        seconds = extra_s + (replica.step_s if engine.mixes_prompts else 0.0)
+        kernels_s = extra_at(engine, grid, words, replica.running, tokens, filled) + attention_s
+        seconds = prompt_ratio(replica, engine) * kernels_s + (replica.step_s if engine.mixes_prompts else 0.0)
     replica.end_s = replica.clock_s + seconds
+
+
+@compiled
+def filled_groups(replica: Any, engine: Any, tokens: Any) -> Any:
+    """Groups of ranks beyond the first that have as many tokens of prompts as the fullest, over all of them   [1]."""
+    if engine.groups == 1:
+        return 0.0
+    return (replica.prompt_tokens / tokens - 1.0) / (engine.groups - 1)
+
+
+@compiled
+def lone_prompts_s(replica: Any, engine: Any, kernels_s: Any) -> Any:
+    """A step of prompts alone: as on an idle engine, or less where the last step of a copy that only prefills ended.
+
+    max(k_p t, l N), at most phi t: the host prepared this step while the device ran that one   [s]
+    """
+    idle_s = engine.idle_prompt_ratio * kernels_s
+    if idle_s < engine.idle_least_s:
+        idle_s = engine.idle_least_s
+    busy_s = engine.prompt_alone_ratio * kernels_s
+    follows = replica.role == PREFILLS and replica.end_s == replica.clock_s
+    return busy_s if follows and busy_s < idle_s else idle_s
 
 
 @compiled
@@ -408,7 +435,7 @@ def join_all(state: Any, r: Any, replica: Any, engine: Any) -> None:
         request = state.requests[n]
         replica.joining = request.next
         replica.num_joining -= 1
-        if replica.role == 1:
+        if replica.role == PREFILLS:
             hand_over(state, replica, engine, n, request)
         else:
             first_token(state, replica, engine, n, request, others)
@@ -429,8 +456,7 @@ def hand_over(state: Any, replica: Any, engine: Any, n: Any, request: Any) -> No
 def first_token(state: Any, replica: Any, engine: Any, n: Any, request: Any, others: Any) -> None:
     """A prompt has its next token; the client sees the first one some steps late where others decode."""
     if math.isnan(request.first_token_s):
-        late_s = engine.late_steps * replica.step_s + engine.late_s
-        request.late_s = late_s * others / (others + 1) + engine.stream_s * others
+        request.late_s = lateness_s(replica, engine, engine.late_steps, others)
         request.first_token_s = replica.end_s + request.late_s
     request.left_tokens -= 1
     replica.tokens_left -= 1
@@ -438,6 +464,12 @@ def first_token(state: Any, replica: Any, engine: Any, n: Any, request: Any, oth
         answered(state, replica, engine, n, request)
     else:
         start_decoding(state, replica, engine, n, request)
+
+
+@compiled
+def lateness_s(replica: Any, engine: Any, steps: Any, others: Any) -> Any:
+    """How late a client sees a first token: so many steps where others decode, and what their streams take."""
+    return (steps * replica.step_s + engine.late_s) * others / (others + 1) + engine.stream_s * others
 
 
 @compiled

@@ -124,6 +124,8 @@ ENGINE = np.dtype(
         ("decode_grid", "i8"),
         ("extra_grid", "i8"),
         ("idle_grid", "i8"),
+        ("filled_extra_grid", "i8"),
+        ("filled_idle_grid", "i8"),
         ("attention_grid", "i8"),
         ("contexts", "i8"),
         ("prompts", "i8"),

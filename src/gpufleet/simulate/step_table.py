@@ -2,7 +2,8 @@
 
 A step of decoding takes decode[batch, context]. Prompts of q tokens add r (extra[batch, q] + attention), r one of the
 fitted constants of the closed form (`performance.serving`); on an engine that decodes nothing they take
-max(k (idle[q] + attention), host). A chunk from token h to h + q attends as A(h + q) - A(h).
+max(k (idle[q] + attention), host). A chunk from token h to h + q attends as A(h + q) - A(h). Of attention-DP groups
+one may have prompts, or all at once: what stands between is on a straight line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ REFERENCE_CONTEXT = 1024.0
 class StepTable:
     """Seconds of steps at points of three axes: decode [batch, context], extra [batch, prompt], idle [prompt],
     attention [context].
+
+    Prompts are of one group of ranks; `filled` tables have as many in every group, None where there is one group.
     """
 
     batches: IntArray
@@ -34,6 +37,8 @@ class StepTable:
     extra_s: FloatArray
     idle_s: FloatArray
     attention_s: FloatArray
+    filled_extra_s: FloatArray | None = None
+    filled_idle_s: FloatArray | None = None
 
     def __post_init__(self) -> None:
         shapes = (self.decode_s.shape, self.extra_s.shape, self.idle_s.shape, self.attention_s.shape)
@@ -82,27 +87,40 @@ def step_table(model: StepModel, largest_batch: int, longest_context: float, ste
     kernels_s = model.seconds(StepLoad(decoding + 0 * seen, seen + 0 * decoding))
     longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
     decode_s = engine_step_s(model, kernels_s, decoding, (seen > longest).astype(np.float64))[..., 0]
-    others_s, attention_s = prompt_steps_s(steps, batches, prompts, contexts)
+    others_s = prompt_steps_s(steps, batches, prompts, 1)
+    groups = int(model.candidates.num_groups[0])
+    filled_s = prompt_steps_s(steps, batches, prompts, groups) if groups > 1 else None
     return StepTable(
         batches=batches,
         contexts=contexts,
         prompts=prompts,
         decode_s=decode_s,
-        extra_s=np.maximum(others_s - others_s[:, :1], 0.0),
+        extra_s=beyond_decoding_s(others_s),
         idle_s=others_s[0],
-        attention_s=np.maximum.accumulate(attention_s),
+        attention_s=np.maximum.accumulate(prompt_attention_s(steps, contexts)),
+        filled_extra_s=None if filled_s is None else beyond_decoding_s(filled_s),
+        filled_idle_s=None if filled_s is None else filled_s[0],
     )
 
 
-def prompt_steps_s(
-    model: StepModel, batches: IntArray, prompts: IntArray, contexts: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Kernels of mixed steps [batch, prompt] without the attention of prompts, and that attention [context]   [s]."""
+def prompt_steps_s(model: StepModel, batches: IntArray, prompts: IntArray, groups: int) -> FloatArray:
+    """Kernels of mixed steps [batch, prompt] but for the attention of prompts: one of so many tokens a group   [s]."""
     decoding = np.maximum(batches[:, None, None], 0.0)
     tokens = np.maximum(prompts[None, :, None], 0.0)
-    load = StepLoad(decoding + 0 * tokens, REFERENCE_CONTEXT, np.sign(tokens) + 0 * decoding, tokens)
-    alone = StepLoad(np.zeros((len(contexts), 1)), 1.0, np.ones((len(contexts), 1)), np.maximum(contexts, 1.0)[:, None])
-    return of_kind(model, load, of_prompts=False), of_kind(model, alone, of_prompts=True)
+    load = StepLoad(decoding + 0 * tokens, REFERENCE_CONTEXT, groups * np.sign(tokens) + 0 * decoding, tokens)
+    return of_kind(model, load, of_prompts=False)
+
+
+def beyond_decoding_s(mixed_s: FloatArray) -> FloatArray:
+    """What prompts add to a step [batch, prompt]   [s]."""
+    return np.asarray(np.maximum(mixed_s - mixed_s[:, :1], 0.0))
+
+
+def prompt_attention_s(model: StepModel, contexts: FloatArray) -> FloatArray:
+    """The attention of a prompt to itself [context]   [s]."""
+    one = np.ones((len(contexts), 1))
+    alone = StepLoad(0 * one, 1.0, one, np.maximum(contexts, 1.0)[:, None])
+    return of_kind(model, alone, of_prompts=True)
 
 
 def of_kind(model: StepModel, load: StepLoad, *, of_prompts: bool) -> FloatArray:

@@ -54,23 +54,40 @@ def steps_in_cell(engine: Any, grid: Any, words: Any, context: Any) -> Any:
 
 
 @compiled
-def extra_at(engine: Any, grid: Any, words: Any, batch: Any, tokens: Any) -> Any:
-    """What prompts of so many tokens add to a decode step, but for their attention   [s]."""
+def extra_at(engine: Any, grid: Any, words: Any, batch: Any, tokens: Any, filled: Any) -> Any:
+    """What prompts of so many tokens a group add to a decode step, but for their attention   [s].
+
+    `filled`: from one group of ranks that has them (0) to all of them (1).
+    """
+    one_s = extra_in(engine, grid, words, batch, tokens, engine.extra_grid)
+    if filled == 0:
+        return one_s
+    return between(one_s, extra_in(engine, grid, words, batch, tokens, engine.filled_extra_grid), filled)
+
+
+@compiled
+def extra_in(engine: Any, grid: Any, words: Any, batch: Any, tokens: Any, table: Any) -> Any:
+    """The same by one of both tables."""
     cell = prompt_cell(engine, words, tokens)
     share = prompt_share(engine, grid, cell, tokens)
     row = words[engine.batch_rows + batch]
-    at = engine.extra_grid + row * engine.num_prompts + cell
+    at = table + row * engine.num_prompts + cell
     above = at + engine.num_prompts
     here = between(grid[at], grid[at + 1], share)
     return between(here, between(grid[above], grid[above + 1], share), grid[engine.batch_shares + batch])
 
 
 @compiled
-def idle_at(engine: Any, grid: Any, words: Any, tokens: Any) -> Any:
-    """Prompts of so many tokens on an engine that decodes nothing, but for their attention   [s]."""
+def idle_at(engine: Any, grid: Any, words: Any, tokens: Any, filled: Any) -> Any:
+    """Prompts of so many tokens a group on an engine that decodes nothing, but for their attention   [s]."""
     cell = prompt_cell(engine, words, tokens)
+    share = prompt_share(engine, grid, cell, tokens)
     at = engine.idle_grid + cell
-    return between(grid[at], grid[at + 1], prompt_share(engine, grid, cell, tokens))
+    one_s = between(grid[at], grid[at + 1], share)
+    if filled == 0:
+        return one_s
+    at = engine.filled_idle_grid + cell
+    return between(one_s, between(grid[at], grid[at + 1], share), filled)
 
 
 @compiled
