@@ -10,6 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tools.pack_models import FOLDER, PACKED
+
+from gpufleet.catalog import models
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LEFT_OUT = {".gitignore"}
@@ -51,7 +54,19 @@ def test_the_wheel_adds_two_names_to_what_can_be_imported(in_wheel: set[str]) ->
 def test_the_wheel_holds_every_module_and_table(in_wheel: set[str]) -> None:
     package = REPOSITORY / "src"
     shipped = {p for p in (package / "gpufleet").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    assert {str(path.relative_to(package)) for path in shipped} <= in_wheel
+    packed = set((package / FOLDER).glob("*.json"))
+    assert {str(path.relative_to(package)) for path in shipped - packed} <= in_wheel
+    assert in_wheel.isdisjoint(str(path.relative_to(package)) for path in packed)
+
+
+def test_the_wheel_reads_the_models_of_the_clone_from_one_file(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (wheel,) = built.glob("*.whl")
+    place = Path(zipfile.ZipFile(wheel).extract(f"{FOLDER}/{PACKED}", built))
+    names, configs = models.model_names(), {name: models.load_model_config(name) for name in models.model_names()}
+    monkeypatch.setattr(models, "_packed", lambda: models.unpacked(place))
+    monkeypatch.setattr(models, "_FOLDER", Path("nowhere"))
+    assert models.model_names() == names
+    assert {name: models.load_model_config(name) for name in names} == configs
 
 
 def test_the_source_distribution_holds_what_the_clone_does(in_sdist: set[str]) -> None:

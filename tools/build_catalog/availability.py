@@ -1,4 +1,4 @@
-"""availability/<cloud>.csv: where a type is sold, in which zones, price known or not."""
+"""availability/<cloud>[-<part>].csv, a file for each source: where a type is sold and in which zones, priced or not."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def aws_sold_as(catalog: Path) -> dict[str, str]:
 
 
 def aws_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
+    """What EC2 lists for its regions."""
     offerings = read(catalog / "aws_offerings_moto.csv")
     zones = zones_of((r["region"], r["availability_zone"], r["instance_type"]) for r in offerings)
     rows = availability_rows("aws", zones, "aws-instance-offerings", aws_sold_as(catalog))
-    listed = {(row["region"], row["instance_type"]) for row in rows}
-    china = [r for r in read(catalog / "aws_on_demand_karpenter.csv") if r["currency"] == "CNY"]
-    rows += [
-        dict(
-            zip(
-                SHIPPED_AVAILABILITY_COLUMNS,
-                ("aws", r["region"], r["instance_type"], "", "aws-price-list-china", r["generated_at"][:10], "", ""),
-                strict=True,
-            )
-        )
-        for r in china
-        if (r["region"], r["instance_type"]) not in listed
-    ]
     return [row for row in rows if ("aws", row["instance_type"]) in known]
+
+
+def aws_china_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
+    """What AWS prices in CNY and EC2's lists do not show."""
+    listed = {(row["region"], row["instance_type"]) for row in aws_availability(catalog, known)}
+    china = [r for r in read(catalog / "aws_on_demand_karpenter.csv") if r["currency"] == "CNY"]
+    rows = [
+        ("aws", r["region"], r["instance_type"], "", "aws-price-list-china", r["generated_at"][:10], "", "")
+        for r in china
+        if (r["region"], r["instance_type"]) not in listed and ("aws", r["instance_type"]) in known
+    ]
+    return [dict(zip(SHIPPED_AVAILABILITY_COLUMNS, row, strict=True)) for row in rows]
 
 
 def gcp_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
@@ -74,8 +74,11 @@ def gcp_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
     return [row for row in rows if ("gcp", row["instance_type"]) in known]
 
 
+PARTS = {"aws": aws_availability, "aws-china": aws_china_availability, "gcp": gcp_availability}
+
+
 def build_availability(facts: Path, instances: list[Row], out: Path) -> None:
     known = {(row["cloud"], row["name"]) for row in instances if row["status"] == "current"}
-    for cloud, rows_of in (("aws", aws_availability), ("gcp", gcp_availability)):
+    for name, rows_of in PARTS.items():
         rows = rows_of(facts / "catalog", known)
-        write_told_once(out / "availability" / f"{cloud}.csv", SHIPPED_AVAILABILITY_COLUMNS, rows)
+        write_told_once(out / "availability" / f"{name}.csv", SHIPPED_AVAILABILITY_COLUMNS, rows)

@@ -1,7 +1,7 @@
 """Fits kernel curves: grids of ln(measured / (roofline + fixed)) per GPU, operator and precision.
 
-PATH holds <gpu>/<family>/<engine>/<version>/<table>.parquet. Writes <operator>.json, <operator>.knots, kernels.csv and
-the error table of docs/calibration.md.
+PATH holds <gpu>/<family>/<engine>/<version>/<table>.parquet. Writes <operator>.json, <operator>.knots,
+measurements/left_out/kernels.csv and the error table of docs/calibration.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.calibrate.locations import PCIE_BYTES_PER_S
 from tools.calibrate.operators import DECODE, OPERATORS, WINDOW
 from tools.calibrate.streams import stream_table
 
-from gpufleet.catalog.calibration import WORDS_OF_KERNELS, packed_knots
+from gpufleet.catalog.calibration import packed_knots
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.calibration import EVERY_ENGINE
 from gpufleet.performance import collectives
@@ -29,7 +29,10 @@ from gpufleet.units import PERCENT
 SOURCE = "aiconfigurator-core 0.12.0, Apache-2.0, systems/data"
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src/gpufleet/data/calibration"
+ERRORS = ROOT / "measurements/left_out"
 UNIT = 0.002
+SOURCE_ID = "aiconfigurator-core-0.12.0"
+WORDS_OF_KERNELS = ("operator", "accelerator", "key", "engine", "source", "engines")
 MISSES = ("residual_median", "held_back_median", "held_back_mean", "held_back_p90", "low_ratio", "high_ratio")
 NCCL_ONLY = {("collectives", name) for name in collectives.COLLECTIVES if name != "all_reduce"}
 
@@ -61,7 +64,7 @@ def write_grids(fits: list[Fit], directory: Path) -> None:
         own = [fit for fit in fits if fit.operator == operator.name]
         records = [grid_record(fit) for fit in own]
         axes = [[axis.name, axis.low, axis.step, axis.count] for axis in operator.axes]
-        head = json.dumps({"fixed_s": operator.fixed_s, "unit": UNIT, "axes": axes})[:-1]
+        head = json.dumps({"source": SOURCE_ID, "fixed_s": operator.fixed_s, "unit": UNIT, "axes": axes})[:-1]
         lines = ",\n".join(json.dumps(record, separators=(",", ":")) for record in records)
         (directory / f"{operator.name}.json").write_text(f'{head}, "tables": [\n{lines}\n]}}\n', encoding="utf-8")
         shape = (len(own), *(axis.count for axis in operator.axes))
@@ -87,7 +90,7 @@ def write_provenance(fits: list[Fit], directory: Path) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow((*WORDS_OF_KERNELS, "points", "dropped_above_ceiling", *MISSES))
         for fit in fits:
-            words = (fit.operator, fit.accelerator, fit.key, fit.engine, "aiconfigurator-core-0.12.0", fit.engines)
+            words = (fit.operator, fit.accelerator, fit.key, fit.engine, SOURCE_ID, fit.engines)
             writer.writerow((*words, fit.points, fit.dropped, *(f"{getattr(fit, name):.4f}" for name in MISSES)))
 
 
@@ -131,6 +134,7 @@ def replace_between(page: Path, what: str, text: str) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, help="folder with one subfolder per measured GPU")
     parser.add_argument("--into", type=Path, default=DATA, help="where the grids go")
+    parser.add_argument("--errors", type=Path, default=ERRORS, help="where the errors on unseen shapes go")
     parser.add_argument("--page", type=Path, default=ROOT / "docs/calibration.md", help="page with the error table")
 
 
@@ -139,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
     loans = loans_of(everything)
     fits = [fit for fit in everything if fit.accelerator in GPUS.values()]
     write_grids(fits, arguments.into)
-    write_provenance(fits, arguments.into)
+    write_provenance(fits, arguments.errors)
     write_spreads(loans, arguments.into)
     tables = {
         "kernel errors": error_table(fits),

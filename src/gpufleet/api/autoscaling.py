@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from gpufleet.api.plan_changes import recorded, refuse_mix
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -26,7 +29,7 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import read_plan
-from gpufleet.inputs.traffic import read_traffic
+from gpufleet.inputs.traffic import at_mean_rate, read_traffic
 from gpufleet.optimize.autoscale import (
     MOST_TICKS,
     PRESETS,
@@ -49,6 +52,8 @@ from gpufleet.optimize.estimate import EVERY_FIGURE
 from gpufleet.optimize.scaled_replica import ClassLimits, scaled_replica
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
+from gpufleet.questions.autoscale import AutoscaleRequest
+from gpufleet.questions.fields import NamedPath
 from gpufleet.records import dataclass
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ScaledMachine
 from gpufleet.results.base import Input
@@ -59,7 +64,6 @@ from gpufleet.simulate.scaling import TICK_S, Replica, Service
 from gpufleet.simulate.tick_arrivals import draw_ticks
 from gpufleet.units import DAY
 
-DEFAULT_TARGET = 0.95
 PLAN_AGAIN = "Plan again, with -o json."
 
 
@@ -76,36 +80,35 @@ class ScaledPlan:
 
 
 def autoscale(
-    plan: ServePlan | FleetPlan | str | PathLike[str],
-    rates: RateCurve | str | PathLike[str],
+    plan: AutoscaleRequest | ServePlan | FleetPlan | str | PathLike[str],
+    rates: RateCurve | str | PathLike[str] | None = None,
     *,
-    policies: Sequence[str] | None = None,
-    target: float = DEFAULT_TARGET,
-    cold_start_s: float | None = None,
-    min_machines: int = 0,
-    max_machines: int | None = None,
-    seed: int = 0,
-    tune: bool = False,
     tick_s: float = TICK_S,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> AutoscaleResult:
     """Play laws of scaling on a plan's machine: what each costs, who keeps `target` on every day, what to set.
 
-    `rates`: a curve, or a file of rates or of requests.
-    Requests of each tick are drawn from the curve with `seed`. Without `policies` all are played with the settings of
-    their documents; `tune` searches each one's settings in hindsight, but not those of our own law, which learns.
-    Without `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`: twice what the peak
-    needs, unless said.
+    `AutoscaleRequest` (questions.autoscale) has what may be said. Requests of each tick are drawn from the curve with
+    `seed`.
     """
+    asked = spoken(AutoscaleRequest, plan, said if rates is None else {"rates": rates, **said})
     tables = load_catalog() if catalog is None else catalog
-    held = scaled_plan(one_plan(plan), tables)
-    start = start_of_machine(held, tables) if cold_start_s is None else None
-    lead_s = start.seconds.value if start is not None else float(cold_start_s or 0.0)
-    curve = rates if isinstance(rates, RateCurve) else read_traffic(str(rates))
-    traffic = traffic_of(held, curve, Bounds(lead_s, target, min_machines, max_machines, tick_s), seed)
-    presets = presets_of(policies)
-    outcomes = [tuned(traffic, p) if tune else outcome(traffic, p) for p in presets]
-    return result_of(held, traffic, outcomes, start=start, seed=seed, is_tuned=tune)
+    held = scaled_plan(one_plan(asked.plan), tables)
+    start = start_of_machine(held, tables) if asked.cold_start_s is None else None
+    lead_s = start.seconds.value if start is not None else float(asked.cold_start_s or 0.0)
+    bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
+    traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
+    presets = presets_of(asked.policies)
+    outcomes = [tuned(traffic, p) if asked.tune else outcome(traffic, p) for p in presets]
+    return result_of(held, traffic, outcomes, start=start, seed=asked.seed, is_tuned=asked.tune)
+
+
+def curve_of(asked: AutoscaleRequest) -> RateCurve:
+    """The rates, read where they are a file, and scaled where a mean is said."""
+    said = asked.rates
+    rates = said if isinstance(said, RateCurve) else read_traffic(os.fspath(said), asked.rates_model)
+    return rates if asked.mean_rate is None else at_mean_rate(rates, asked.mean_rate)
 
 
 def presets_of(names: Sequence[str] | None) -> list[Preset]:
@@ -126,9 +129,9 @@ class Bounds:
     tick_s: float
 
 
-def one_plan(plan: ServePlan | FleetPlan | str | PathLike[str]) -> ServePlan:
+def one_plan(plan: ServePlan | FleetPlan | str | NamedPath) -> ServePlan:
     """The plan of one model, with an answer."""
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(os.fspath(plan))
     if isinstance(read, FleetPlan):
         raise UsageError("a plan of several models is not scaled", expected="the plan of one", hint=PLAN_AGAIN)
     refuse_mix(read, "scaled")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,9 @@ from gpufleet.api.demands import image_tokens, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
-from gpufleet.api.remarks import (
-    remarks_on_load,
-)
+from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
+from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
@@ -26,7 +26,6 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.images import Images
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
@@ -36,7 +35,7 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.performance.serving import Client
-from gpufleet.questions.images import read_images
+from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GIB
 
@@ -46,91 +45,57 @@ ONE_COPY = (None, 1, None, 1)
 
 
 def estimate(
-    model: str | PathLike[str] | Architecture,
+    model: EstimateRequest | str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int] | None = None,
     *,
-    prefill: str | PoolRequest | None = None,
-    decode: str | PoolRequest | None = None,
-    input_tokens: float | TokenCounts,
-    output_tokens: float | TokenCounts,
-    concurrency: float | None = None,
-    rate: float | None = None,
-    batch: float | None = None,
-    full_queue: bool = False,
-    requests: float | None = None,
-    tp: int | None = None,
-    pp: int = 1,
-    ep: int | None = None,
-    attention_dp: int = 1,
-    precision: str | None = None,
-    kv_precision: str | None = None,
-    images: str | Images | None = None,
-    engine: str | None = None,
-    engine_version: str | None = None,
-    waves: float | None = None,
-    length_spread: float = 1.0,
-    poll_interval_steps: float = 1.0,
-    gather_steps: float = 0.0,
-    max_batch: int | None = None,
-    max_step_tokens: int | None = None,
-    memory_fraction: float | None = None,
-    instance: str | None = None,
-    explain: bool = False,
     launch: bool = False,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
-    Without `engine` vLLM is meant, llama.cpp for its own files.
-    `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
-    serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
-    `max_step_tokens`, `memory_fraction` (and keeps to it), `poll_interval_steps` and `gather_steps` (for these two see
-    `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster; `launch` the
-    command that starts the replica. At a rate a number of tokens is a mean, with the usual spread of lengths, as in a
-    plan; under the other loads all requests are alike.
-    In place of `gpus`, `prefill` and `decode` are copies that only prefill and copies that only decode, each as
-    "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
+    `EstimateRequest` (questions.estimate) has what may be said: layout, formats, engine, lengths and loads. `launch`
+    adds the command that starts the replica.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
     True
     """
-    tables = load_catalog() if catalog is None else catalog
-    arch = with_images(
-        model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture), read_images(images)
-    )
-    engine = usual_engine(arch) if engine is None else engine
-    split = pools_instead(gpus, prefill, decode, (tp, pp, ep, attention_dp), explain=explain)
-    profile = started_engine(engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
-    load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
-    client = Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps)
-    workload = estimated_workload(arch, input_tokens, output_tokens, load)
-    version = newer_than_known(engine, engine_version)
+    asked = spoken(EstimateRequest, model, said if gpus is None else {"gpus": gpus, **said})
+    return estimated(asked, load_catalog() if catalog is None else catalog, has_launch=launch)
+
+
+def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> ServingEstimate:
+    """The answer of a question."""
+    model = asked.model
+    read = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    arch = with_images(read, asked.images)
+    engine = usual_engine(arch) if asked.engine is None else asked.engine
+    ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
+    split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
+    limits = (asked.max_batch, asked.max_step_tokens, asked.memory_fraction)
+    profile = started_engine(engine, asked.engine_version, limits)
+    load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
+    client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
+    workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load)
+    newer = newer_than_known(engine, asked.engine_version)
+    version, formats = [newer] if newer else [], (asked.precision, asked.kv_precision)
     if split is not None:
-        answer = estimate_pools(
-            tables, arch, profile, split, (precision, kv_precision), workload, load, client, instance
-        )
-        return answer.model_copy(update={"notes": [*([version] if version else []), *answer.notes]})
-    assert gpus is not None, "one copy has its GPUs"
-    name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    parts = (number, tp, pp, ep, attention_dp)
-    replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
+        answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
+        return answer.model_copy(update={"notes": [*version, *answer.notes]})
+    assert asked.gpus is not None, "one copy has its GPUs"
+    name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
+    replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    notes = [
-        *replica.notes,
-        *([version] if version else []),
-        *remarks_on_load(question, solution),
-    ]
-    answer = serving_estimate(
-        question, solution, [*replica.inputs, *understood(question.workload, question.load)], notes
-    )
-    if explain:
+    notes = [*replica.notes, *version, *remarks_on_load(question, solution)]
+    inputs = [*replica.inputs, *understood(question.workload, question.load)]
+    answer = serving_estimate(question, solution, inputs, notes)
+    if asked.explain:
         answer = explained(answer, question, solution, tables)
-    return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
+    return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer
 
 
 def pools_instead(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
+from functools import cache
 from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -12,19 +13,25 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.pool_request import PoolRequest
+from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.questions.fields import EncoderRequest, NamedPath
 from gpufleet.questions.words import Request, Word, words_of
+from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.plan import ServePlan
 
 R = TypeVar("R", bound=Request)
 LENGTHS = ("input_tokens", "output_tokens")
 NAMED = {
     "Architecture": Architecture,
     "EncoderModel": EncoderModel,
+    "FleetPlan": FleetPlan,
     "PoolRequest": PoolRequest,
+    "RateCurve": RateCurve,
+    "ServePlan": ServePlan,
     "Slo": Slo,
     "TokenCounts": TokenCounts,
 }
@@ -90,7 +97,13 @@ def refuse_another_type(kind: type[Request], field: str, value: object) -> None:
 
 def types_of(kind: type[Request]) -> Mapping[str, Any]:
     """The types of all fields of a request."""
-    return get_type_hints(kind, localns=NAMED)
+    return types_once((kind,))
+
+
+@cache
+def types_once(kinds: tuple[type[Request]]) -> Mapping[str, Any]:
+    """The same, read once."""
+    return get_type_hints(kinds[0], localns=NAMED)
 
 
 def parts_of(hint: Any) -> tuple[Any, ...]:
@@ -148,10 +161,13 @@ def refuse_unsaid(kind: type[Request], values: Mapping[str, object]) -> None:
     for f in fields(kind):
         has_default = f.default is not MISSING or f.default_factory is not MISSING
         if f.name != subject_of(kind) and not has_default and f.name not in values:
-            raise UsageError(f"{f.name} is missing", expected=f"it beside the model, such as {EXAMPLES[f.name]}")
+            raise UsageError(
+                f"{f.name} is missing", expected=f"it beside the {subject_of(kind)}, such as {EXAMPLES[f.name]}"
+            )
 
 
 EXAMPLES = {
+    "rates": "rates='week.csv'",
     "rate": "rate='10/s'",
     "input_tokens": "input_tokens=1000",
     "output_tokens": "output_tokens=200",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -53,7 +52,6 @@ else:
 
 DATA = Path(__file__).parent.parent / "data" / "calibration"
 OPERATORS = ("gemm", "decode", "window", "prefill", "latent_decode", "latent_prefill", "latent_absorb", "experts")
-WORDS_OF_KERNELS = ("operator", "accelerator", "key", "engine", "source", "engines")
 KINDS_OF_TABLES = ("*.json", "*.knots", "*.toml")
 SAME_SILICON, OTHER_GENERATION = "same silicon", "other generation"
 FORMAT_FREE = "latent_absorb"
@@ -267,15 +265,6 @@ def lending_spreads() -> Mapping[str, Any]:
     """What borrowed curves miss, by nearness and kind of operator (lending.toml)."""
     spreads: Mapping[str, Any] = tomllib.loads((DATA / "lending.toml").read_text(encoding="utf-8"))["spread"]
     return spreads
-
-
-@lru_cache(maxsize=1)
-def kernel_provenance() -> tuple[Mapping[str, Any], ...]:
-    """One record per table: engine versions, points, residuals, held-back error (kernels.csv)."""
-    rows = csv.DictReader((DATA / "kernels.csv").read_text(encoding="utf-8").splitlines())
-    return tuple(
-        {name: value if name in WORDS_OF_KERNELS else float(value) for name, value in row.items()} for row in rows
-    )
 
 
 @lru_cache(maxsize=16)

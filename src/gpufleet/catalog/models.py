@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,8 @@ HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
 TUNED = frozenset(("base", "chat", "hf", "instruct", "it", "pt"))
 MONTH = re.compile(r"20[12]\d|2[3-9](0[1-9]|1[0-2])")  # a release by its year, or by year and month
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
+_PACKED = _FOLDER / "configs.json.gz"
+_OF_GZIP = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class ModelName:
 
 def model_names() -> list[str]:
     """Ids of all shipped models, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+    return sorted(_packed() or (path.stem for path in _FOLDER.glob("*.json")))
 
 
 def model_aliases() -> dict[str, ModelName]:
@@ -156,8 +160,22 @@ def load_model_config(name: str) -> dict[str, object]:
 
 
 def _shipped_config(model_id: str) -> dict[str, object]:
-    config: dict[str, object] = json.loads((_FOLDER / f"{model_id}.json").read_text(encoding="utf-8"))
+    packed = _packed()
+    text = packed[model_id] if packed else (_FOLDER / f"{model_id}.json").read_text(encoding="utf-8")
+    config: dict[str, object] = json.loads(text)
     return config
+
+
+@lru_cache(maxsize=1)
+def _packed() -> Mapping[str, str]:
+    """The text of every config as a wheel holds them, all in one file; none in a clone, which has a file of each."""
+    return unpacked(_PACKED) if _PACKED.exists() else {}
+
+
+def unpacked(path: Path) -> Mapping[str, str]:
+    """Texts by the model's name, from what `tools/pack_models.py` writes."""
+    texts: dict[str, str] = json.loads(zlib.decompress(path.read_bytes(), _OF_GZIP))
+    return texts
 
 
 @lru_cache(maxsize=256)

@@ -45,9 +45,10 @@ def asking(*questions: type[Request], model: object = None, only: Collection[str
     """A verb with an option for each word of its questions; it gets what was typed of them as its first argument.
 
     `model` is how the verb takes the model as one of them, where it has no argument of its own for it; `only`: these
-    words and no other.
+    words and no other, in this order.
     """
-    rows = {n: row for n, row in words_of(*questions).items() if n in (only or words_of(*questions)) and row.is_typed}
+    known = words_of(*questions)
+    rows = {name: known[name] for name in only or known if known[name].is_typed}
 
     def with_options(verb: Verb) -> Verb:
         @wraps(verb)

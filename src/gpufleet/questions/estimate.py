@@ -1,0 +1,68 @@
+"""The words of an estimate: one copy or two pools, requests of one length, and one kind of load."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from gpufleet.domain.images import Images
+from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
+from gpufleet.questions.fields import IN, OUT, RATE
+from gpufleet.questions.images import parse_images
+from gpufleet.questions.words import COUNT, LOAD, REPLICAS, Kind, flag, optional, plain, said_by, text
+from gpufleet.records import dataclass
+
+if TYPE_CHECKING:
+    from gpufleet.domain.pool_request import PoolRequest
+    from gpufleet.domain.token_counts import TokenCounts
+
+TYPED = (
+    "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "tp", "pp",
+    "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
+)  # fmt: skip
+"""Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateRequest(CopyQuestion):
+    """One copy on `gpus`, or copies that only `prefill` and copies that only `decode`, under exactly one load.
+
+    Without `engine` vLLM is meant, llama.cpp for its own files.
+    `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
+    `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
+    serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
+    `max_step_tokens`, `memory_fraction` (and keeps to it), `poll_interval_steps` and `gather_steps` (for these two see
+    `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster. At a rate a number
+    of tokens is a mean, with the usual spread of lengths, as in a plan; under the other loads all requests are alike.
+    A pool is "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
+    """
+
+    gpus: str | tuple[str, int] | None = field(
+        default=None,
+        kw_only=False,
+        metadata=said_by(replace(GPUS, says="GPU and how many, such as H100:8.")),
+    )
+    input_tokens: float | TokenCounts = field(metadata=said_by(replace(IN, is_needed=True)))
+    output_tokens: float | TokenCounts = field(metadata=said_by(replace(OUT, is_needed=True)))
+    prefill: str | PoolRequest | None = optional(
+        POOL, "In place of --gpus, with --decode: copies that only prefill, such as '2x H100:4 TP4'.", REPLICAS
+    )
+    decode: str | PoolRequest | None = optional(POOL, "Copies that only decode, such as 'H200:8 DP8 EP8'.", REPLICAS)
+    concurrency: float | None = optional(COUNT, "Load: N clients, each of which sends again once it is answered.", LOAD)
+    rate: float | None = field(
+        default=None, metadata=said_by(replace(RATE, says="Load: Poisson arrivals, such as 2/s."))
+    )
+    batch: float | None = optional(COUNT, "Load: one batch of N, prefilled together.", LOAD)
+    full_queue: bool = flag("Load: the queue never empties.", LOAD)
+    requests: float | None = optional(
+        COUNT, "With --full-queue: N requests wait at once; the last ones leave slots empty.", LOAD
+    )
+    images: Images | None = optional(
+        Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD
+    )
+    instance: str | None = optional(text("NAME"), "Use the link of this machine, such as g6e.12xlarge.", REPLICAS)
+    waves: float | None = None
+    length_spread: float = 1.0
+    poll_interval_steps: float = 1.0
+    gather_steps: float = 0.0
+    explain: bool = False
