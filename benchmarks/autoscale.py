@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import gpufleet
-from gpufleet.api.autoscaling import Bounds, ScaledPlan, one_plan, scaled_plan, traffic_of
+from gpufleet.api.autoscaling import Bounds, traffic_of
+from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.inputs.rate_curve import read_rate_curve

@@ -14,6 +14,7 @@ import pytest
 import gpufleet
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.results.autoscale import AutoscaleResult
+from gpufleet.simulate.compiled import IS_COMPILED
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 WEEK = Path(__file__).resolve().parents[2] / "examples" / "week.csv"
@@ -67,6 +68,24 @@ def test_the_json_is_read_back_and_names_every_law(plan: Path, run_gpufleet: Run
         assert play.usd == pytest.approx(play.machine_hours * result.machine.price_per_instance_usd_per_hour)
         assert play.kept_ratio_worst_day == min(play.kept_ratio_by_day)
         assert len(play.kept_ratio_by_day) == result.num_days == 7
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
+def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: Path, run_gpufleet: Run) -> None:
+    """At a fifth of the week's rate; ticks are at the plan's confidence, a replay takes steps as they are expected."""
+    asked = ("autoscale", str(plan), "--trace", str(WEEK), "--mean-rate", "4/s", "--verify")
+    done = run_gpufleet(*asked, "--policy", "predictive", "--cold-start", "300s", "-o", "json")
+    result = AutoscaleResult.model_validate_json(done.stdout)
+    day, best = result.replayed, result.recommended
+    assert day is not None
+    assert day.kept_ratio_played == pytest.approx(best.kept_ratio_worst_day) == min(best.kept_ratio_by_day)
+    assert best.kept_ratio_by_day[day.day - 1] == best.kept_ratio_worst_day
+    assert day.kept_ratio_played <= day.kept_ratio <= 1
+    assert 200_000 < day.num_requests < result.requests / 3
+    assert 0 < day.ttft_p95_s < 1
+    too_many = run_gpufleet(*asked[:4], "--mean-rate", "4000/s", "--verify", "--policy", "static")
+    assert too_many.returncode == 2
+    assert "--mean-rate scales the curve" in too_many.stderr
 
 
 def test_the_csv_has_a_row_for_every_law_and_the_perfect_forecast(plan: Path, run_gpufleet: Run) -> None:

@@ -12,23 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
-from gpufleet.api.cold_starts import cold_start_of
-from gpufleet.api.configured import configured
-from gpufleet.api.demands import demand_of
-from gpufleet.api.plan_changes import recorded, refuse_mix
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, sold_tables
+from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
-from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.rate_curve import RateCurve
-from gpufleet.domain.slo import Slo
-from gpufleet.domain.workload import Workload
-from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import read_plan
+from gpufleet.errors import UsageError
 from gpufleet.inputs.traffic import at_mean_rate, read_traffic
 from gpufleet.optimize.autoscale import (
     MOST_TICKS,
@@ -45,38 +33,16 @@ from gpufleet.optimize.autoscale import (
     tuned,
     undominated,
 )
-from gpufleet.optimize.caution import Caution
-from gpufleet.optimize.copies.decoder import capacity
-from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.estimate import EVERY_FIGURE
-from gpufleet.optimize.scaled_replica import ClassLimits, scaled_replica
-from gpufleet.performance.load_curves import load_curves_of
-from gpufleet.performance.step import StepModel
 from gpufleet.questions.autoscale import AutoscaleRequest
-from gpufleet.questions.fields import NamedPath
 from gpufleet.records import dataclass
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ScaledMachine
 from gpufleet.results.base import Input
 from gpufleet.results.cold_start import ColdStartResult
 from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.plan import Deployment, ServePlan
-from gpufleet.simulate.scaling import TICK_S, Replica, Service
+from gpufleet.results.plan import ServePlan
+from gpufleet.simulate.scaling import TICK_S, Service
 from gpufleet.simulate.tick_arrivals import draw_ticks
 from gpufleet.units import DAY
-
-PLAN_AGAIN = "Plan again, with -o json."
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledPlan:
-    """A saved plan of one model, its answer, and what one machine of it does at a rate."""
-
-    plan: ServePlan
-    answer: Deployment
-    request: ServeRequest
-    arch: Architecture
-    replica: Replica
-    copies: int
 
 
 def autoscale(
@@ -101,7 +67,12 @@ def autoscale(
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     presets = presets_of(asked.policies)
     outcomes = [tuned(traffic, p) if asked.tune else outcome(traffic, p) for p in presets]
-    return result_of(held, traffic, outcomes, start=start, seed=asked.seed, is_tuned=asked.tune)
+    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed, is_tuned=asked.tune)
+    if not asked.verify:
+        return result
+    from gpufleet.api.replayed_scaling import replayed_day
+
+    return result.model_copy(update={"replayed": replayed_day(held, recommended(outcomes), asked.seed, tables)})
 
 
 def curve_of(asked: AutoscaleRequest) -> RateCurve:
@@ -127,86 +98,6 @@ class Bounds:
     min_machines: int
     max_machines: int | None
     tick_s: float
-
-
-def one_plan(plan: ServePlan | FleetPlan | str | NamedPath) -> ServePlan:
-    """The plan of one model, with an answer."""
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(os.fspath(plan))
-    if isinstance(read, FleetPlan):
-        raise UsageError("a plan of several models is not scaled", expected="the plan of one", hint=PLAN_AGAIN)
-    refuse_mix(read, "scaled")
-    if not read.deployments:
-        raise Infeasible(f"the plan for {read.model} has no machines: nothing keeps its objectives")
-    return read
-
-
-def scaled_plan(plan: ServePlan, tables: Catalog) -> ScaledPlan:
-    """The answer of a plan as today's tables have it: its machine, and what it does at a rate."""
-    request = request_of(recorded(plan))
-    if not plan.objectives:
-        hint = "Plan with --slo 'ttft.p95<1s', and -o json."
-        raise UsageError("the plan has no objective that a request could keep", expected="limits on latency", hint=hint)
-    answer, arch = plan.answer, architecture_of(request)
-    copies = max(answer.replicas // max(answer.instance_count, 1), 1)
-    if answer.replicas < answer.instance_count:
-        found = f"{answer.gpus_per_replica} GPUs on machines of {answer.gpus_per_instance:g}"
-        raise UsageError("a replica that spans machines is not scaled", found=found)
-    replica = replica_of(plan, answer, request, arch, sold_tables(request, tables), copies)
-    return ScaledPlan(plan, answer, request, arch, replica, copies)
-
-
-def replica_of(
-    plan: ServePlan, answer: Deployment, request: ServeRequest, arch: Architecture, tables: Catalog, copies: int
-) -> Replica:
-    """One machine of the answer: its closed forms as late as the plan's confidence has them."""
-    if answer.ranks is None:
-        raise UsageError("the plan does not say how a replica is laid out", hint=PLAN_AGAIN)
-    ranks = answer.ranks
-    parts = (answer.gpus_per_replica, ranks.tp, ranks.pp, ranks.ep, ranks.attention_dp)
-    where = f"{answer.cloud}:{answer.instance}"
-    link = where if (answer.cloud, answer.instance) in tables.instances else None
-    engine = load_engine(answer.engine)
-    shape = configured(tables, arch, answer.gpu, engine, parts, answer.weight_format, answer.kv_precision, link)
-    workload = demand_of(request, arch).workload
-    demand, model = Demand(told_in_full(workload)), StepModel.build(arch, shape.candidates, calibration_of(tables))
-    curves = load_curves_of(model, demand.workload, np.array([answer.largest_batch]))
-    caution = Caution.at(plan.confidence, model, curves.batch, demand.lengths)
-    found = capacity(curves, shape.candidates, demand, caution)
-    return scaled_replica(found, 0, class_limits(workload), copies)
-
-
-def told_in_full(workload: Workload) -> Workload:
-    """The same requests, of which every figure is asked."""
-    if not workload.classes:
-        return replace(workload, slo=EVERY_FIGURE)
-    limits = [Slo(tuple(replace(x, request_class=c.name) for x in EVERY_FIGURE.limits)) for c in workload.classes]
-    return Workload.of(tuple(replace(c, slo=slo) for c, slo in zip(workload.classes, limits, strict=True)))
-
-
-def class_limits(workload: Workload) -> list[ClassLimits]:
-    """Each class that has limits, and its share of the requests that have some."""
-    if not workload.classes:
-        return [ClassLimits("", 1.0, workload.slo.limits)]
-    limited = [c for c in workload.classes if c.slo.limits]
-    rate = sum(c.rate_requests_per_s for c in limited)
-    return [ClassLimits(c.name, c.rate_requests_per_s / rate, c.slo.limits) for c in limited]
-
-
-def start_of_machine(held: ScaledPlan, tables: Catalog) -> ColdStartResult:
-    """How long the plan's machine takes until its replicas answer."""
-    answer = held.answer
-    known = (answer.cloud, answer.instance) in tables.instances
-    try:
-        return cold_start_of(
-            held.arch,
-            f"{answer.gpu}:{answer.gpus_per_replica}",
-            answer.engine,
-            f"{answer.cloud}:{answer.instance}" if known else None,
-            precision=answer.weight_format,
-            catalog=tables,
-        )
-    except GpufleetError as error:
-        raise UsageError(f"the cold start cannot be estimated: {error}", hint="Say it: --cold-start 300s.") from error
 
 
 def traffic_of(held: ScaledPlan, rates: RateCurve, bounds: Bounds, seed: int) -> Traffic:

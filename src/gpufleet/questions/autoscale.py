@@ -55,8 +55,8 @@ class AutoscaleRequest(Request):
 
     `mean_rate` scales the curve, `rates_model` says whose rows of a file it is. Without `policies` all laws are played
     with the settings of their documents; `tune` searches each one's settings in hindsight, but not those of our own
-    law, which learns. Without `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`:
-    twice what the peak needs, unless said.
+    law, which learns; `verify` replays the worst day of the recommended one. Without `cold_start_s` the start is
+    estimated for the plan's machine. At most `max_machines`: twice what the peak needs, unless said.
     """
 
     plan: str | NamedPath | ServePlan | FleetPlan = field(kw_only=False)
@@ -81,4 +81,5 @@ class AutoscaleRequest(Request):
         text("NAME"), "Whose rows of the trace, where it has several models.", LOAD, name="model"
     )
     tune: bool = flag("Search the settings of each law, in hindsight.", BESIDE)
+    verify: bool = flag("Replay the worst day of the law to take, request by request.", BESIDE)
     seed: int = usual(0, INTEGER, "Of the requests drawn from the curve; default 0.", BESIDE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.report.numbers import count, duration, percent, several, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.scaling_plot import ScalingPoint, scaling_picture
-from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay
+from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ReplayedDay
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, PERCENT
 
 SETTING_WORDS = {
@@ -157,9 +157,19 @@ def settings_words(settings: dict[str, float | None]) -> str:
     return ", ".join(f"{word} {value:g} {unit}".rstrip() for (word, unit), value in words)
 
 
+def replayed_words(day: ReplayedDay) -> str:
+    """What a replay makes of the worst day, beside the play on ticks."""
+    kept = f"{percent(day.kept_ratio)} of {count(day.num_requests)}"
+    return (
+        f"Replayed request by request: {kept} in time on day {day.day}, "
+        f"the worst of '{day.policy}' (ticks: {percent(day.kept_ratio_played)}, at the plan's confidence); TTFT p95 "
+        f"{duration(day.ttft_p95_s)}, TPOT p95 {duration(day.tpot_p95_s)}."
+    )
+
+
 def notes(result: AutoscaleResult) -> list[str]:
     """What the figures rest on."""
-    found = list(result.notes)
+    found = [*([] if result.replayed is None else [replayed_words(result.replayed)]), *result.notes]
     alike = result.daily_autocorrelation
     if alike is not None:
         found.append(f"Days are alike by {significant(alike, 2)} (autocorrelation at a day; forecasts need 0.3 or so).")

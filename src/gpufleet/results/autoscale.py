@@ -77,6 +77,22 @@ class Recommendation(Result):
     saved_ratio: float
 
 
+class ReplayedDay(Result):
+    """The worst day of the recommended law, request by request on its replicas as they came and went.
+
+    `kept_ratio_played` is what the play on ticks says of that day, at the plan's confidence; the replay takes steps as
+    they are expected. `day` counts from 1.
+    """
+
+    policy: str
+    day: int
+    num_requests: int
+    kept_ratio_played: float
+    kept_ratio: float
+    ttft_p95_s: float
+    tpot_p95_s: float
+
+
 class AutoscaleResult(Judged):
     """Laws of scaling played on a curve of rates in ticks, cheapest first among those that keep the target.
 
@@ -105,6 +121,7 @@ class AutoscaleResult(Judged):
     perfect: PolicyPlay
     front: list[str]
     recommendation: Recommendation
+    replayed: ReplayedDay | None = None
     notes: list[str] = []
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray
+from gpufleet.domain.arrays import BoolArray, IntArray
 from gpufleet.domain.availability import Availability
 from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Change
@@ -18,6 +19,15 @@ def cold_starts(members: int, at_s: float, cold_start_s: float) -> list[Change]:
     """All replicas switched on at a time, and ready after a cold start."""
     on = [Change(at_s, r, STARTING) for r in range(members)]
     return on + [Change(at_s + cold_start_s, r, READY) for r in range(members)]
+
+
+def scaled(ready: IntArray, tick_s: float) -> list[Change]:
+    """Replicas that are ready tick by tick after the first: the last one to come drains first."""
+    return [
+        Change(tick * tick_s, replica, READY if now > before else DRAINING)
+        for tick, (before, now) in enumerate(itertools.pairwise(ready.tolist()), 1)
+        for replica in range(min(before, now), max(before, now))
+    ]
 
 
 def failures(

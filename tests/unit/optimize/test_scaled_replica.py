@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpufleet
-from gpufleet.api.autoscaling import ScaledPlan, one_plan, scaled_plan
+from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.optimize.scaled_replica import share_below

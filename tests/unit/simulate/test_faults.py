@@ -7,7 +7,7 @@ import pytest
 
 from gpufleet.domain.availability import Availability
 from gpufleet.simulate.cluster import Change
-from gpufleet.simulate.faults import SpotStart, preemptions
+from gpufleet.simulate.faults import SpotStart, preemptions, scaled
 from gpufleet.simulate.state import DRAINING, OFF, READY, STARTING
 
 MINUTE_S = 60.0
@@ -57,3 +57,10 @@ def test_replicas_are_lost_where_their_zone_is_and_nowhere_else(notice_s: float)
         there = seen.nodes[replica % 2] > replica // 2
         losses = [time_s for time_s, state in of(found, replica) if state == OFF and time_s > 0]
         assert losses == [(i + 1) * MINUTE_S for i in np.flatnonzero(there[:-1] & ~there[1:])]
+
+
+def test_replicas_of_a_play_come_in_order_and_the_last_one_goes_first() -> None:
+    found = scaled(np.array([1, 3, 3, 2, 0]), 15.0)
+    assert [(c.time_s, c.replica, c.state) for c in found] == [
+        (15.0, 1, READY), (15.0, 2, READY), (45.0, 2, DRAINING), (60.0, 0, DRAINING), (60.0, 1, DRAINING),
+    ]  # fmt: skip
