@@ -121,6 +121,13 @@ def test_vllm_allows_fewer_sequences_on_small_cards() -> None:
     assert batch_limits(vllm, accelerators["A100-SXM4-80GB"]) == (256, 2048)
 
 
+def test_an_a100_counted_as_large_for_one_release_which_left_less_room_for_kv() -> None:
+    """vLLM pull/17073 and, a month later, pull/17885."""
+    vllm, a100 = find_engine("vllm"), load_catalog().accelerators["A100-SXM4-80GB"]
+    limits = [batch_limits(remembering(vllm, version), a100) for version in ("0.8.4", "0.8.5.post1", "0.9.0")]
+    assert limits == [(1024, 2048), (1024, 8192), (256, 2048)]
+
+
 @pytest.mark.parametrize("engine", load_engines().values(), ids=lambda e: e.name)
 def test_every_judgement_has_a_source_and_an_ordered_range(engine: object) -> None:
     figures = [getattr(engine, f.name) for f in fields(engine)]
