@@ -38,7 +38,7 @@ from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
 from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
-from gpufleet.simulate.token_draws import drawn_tokens
+from gpufleet.simulate.token_draws import spread_tokens
 from gpufleet.units import HOUR, MILLISECOND
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
@@ -168,7 +168,7 @@ def drawn(
         prompts, answers = once.input_tokens, once.output_tokens
         times = [once.arrival_s] * (runs + repeats)
     else:
-        prompts, answers = (drawn_tokens(rng, counts, num) for counts in lengths_of(row).counts)
+        prompts, answers = (spread_tokens(rng, counts, num) for counts in lengths_of(row).counts)
         times = [times_of(arrivals, num, rng) for _ in range(runs + repeats)]
     count = len(times)
     all_times = times[0] if count == 1 else one_after_another(times, is_closed=arrivals.clients is not None)
