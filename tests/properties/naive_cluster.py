@@ -340,8 +340,9 @@ class NaiveCluster:
         whole = each.given_tokens + each.answer_tokens if server.rules.reserves_answers else each.prompt_tokens + 1
         in_use = sum(block in server.read for block in each.prefix[: server.known(each)])
         needed = server.blocks_of(whole) - in_use * server.prefix_size
+        spare = server.rules.spare_blocks if server.used else 0
         has_place = len(server.admitted) < server.rules.largest_batch
-        return has_place and server.used + server.growth + needed <= server.rules.num_blocks
+        return has_place and server.used + server.growth + needed + spare <= server.rules.num_blocks
 
     def admit(self, server: Server, each: Sequence) -> None:
         server.queues[each.request_class].remove(each)

@@ -59,6 +59,7 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
         largest_batch=draw(st.sampled_from([1, 2, 5, 16])),
         step_tokens=draw(st.sampled_from([1, 3, 16, 64, NEVER_CUT])),
         num_blocks=num_blocks,
+        spare_blocks=draw(st.sampled_from([0, 0, 2])),
         block_tokens=draw(st.sampled_from([1, 4, 16])),
         groups=draw(st.sampled_from([1, 1, 2])),
         mixes_prompts=mixes_prompts,

@@ -186,3 +186,8 @@ def keeps_prefixes(row: MeasurementRow) -> bool:
 def has_recurring_prompts(row: MeasurementRow) -> bool:
     """Whether a row says that the engine had answered the same prompts before, and kept them where it had room."""
     return keeps_prefixes(row) and bool(RECURRING.search(row.text("prefix_cache")))
+
+
+def carries_histories(row: MeasurementRow) -> bool:
+    """Whether a row says that conversations went on: a prompt holds all that was said before it."""
+    return row.text("multi_turn").casefold() == "yes"

@@ -100,15 +100,19 @@ def generator_of(draw: int) -> np.random.Generator:
 
 def replayed(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Replayed:
     """Every draw of an experiment, replayed; raises where the copy cannot run."""
-    members = (Member(),) * experiment.replicas
-    copy = copy_under(row, setup, experiment, limits)
-    cluster = Cluster((copy,), members, BALANCED_BY_CONNECTION, clients=experiment.clients)
-    results = [replay(cluster, requests, generator_of(i)) for i, requests in enumerate(experiment.draws)]
+    results = results_of(copy_under(row, setup, experiment, limits), experiment)
     running = max(map(mean_running, results))
     return Replayed(
         [times_of(result, experiment.uncounted) for result in results],
         physics_of(row, setup, experiment, limits, running),
     )
+
+
+def results_of(copy: Copy, experiment: Experiment) -> list[Replay]:
+    """What comes of every draw on this copy."""
+    members = (Member(),) * experiment.replicas
+    cluster = Cluster((copy,), members, BALANCED_BY_CONNECTION, clients=experiment.clients)
+    return [replay(cluster, requests, generator_of(i)) for i, requests in enumerate(experiment.draws)]
 
 
 def times_of(result: Replay, uncounted: int) -> Mapping[str, FloatArray]:

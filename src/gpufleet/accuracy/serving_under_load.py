@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gpufleet.accuracy.benchmark_clients import client_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel
+from gpufleet.accuracy.conversations import NO_TURN, turns_before
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import (
     AT_ONCE,
@@ -17,6 +18,7 @@ from gpufleet.accuracy.loaded_rows import (
     CONSTANT,
     Arrivals,
     arrivals_of,
+    carries_histories,
     has_recurring_prompts,
     keeps_prefixes,
     lengths_of,
@@ -36,7 +38,7 @@ from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
 from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
-from gpufleet.simulate.token_draws import drawn_tokens
+from gpufleet.simulate.token_draws import spread_tokens
 from gpufleet.units import HOUR, MILLISECOND
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
@@ -166,11 +168,12 @@ def drawn(
         prompts, answers = once.input_tokens, once.output_tokens
         times = [once.arrival_s] * (runs + repeats)
     else:
-        prompts, answers = (drawn_tokens(rng, counts, num) for counts in lengths_of(row).counts)
+        prompts, answers = (spread_tokens(rng, counts, num) for counts in lengths_of(row).counts)
         times = [times_of(arrivals, num, rng) for _ in range(runs + repeats)]
     count = len(times)
     all_times = times[0] if count == 1 else one_after_another(times, is_closed=arrivals.clients is not None)
-    prefix = shared_blocks(row, prompts, count) if keeps_prefixes(row) else None
+    before = turns_before(prompts, answers) if trace is not None and carries_histories(row) else None
+    prefix = shared_blocks(row, prompts, count, before) if keeps_prefixes(row) else None
     return Requests(
         np.zeros(count * num) if arrivals.clients is not None else all_times,
         np.tile(prompts, count),
@@ -195,11 +198,17 @@ def times_of(arrivals: Arrivals, num: int, rng: np.random.Generator) -> FloatArr
     return renewal_times_s(rng, arrivals.rate_requests_per_s, num, arrivals.burstiness)
 
 
-def shared_blocks(row: MeasurementRow, prompts: IntArray, runs: int) -> PrefixBlocks | None:
-    """Blocks that prompts share: `prefix_tokens` all of them, the whole prompt with its repetition in another run."""
+def shared_blocks(
+    row: MeasurementRow, prompts: IntArray, runs: int, before: IntArray | None = None
+) -> PrefixBlocks | None:
+    """Blocks that prompts share: `prefix_tokens` all of them, the whole prompt with its repetition in another run.
+
+    `before` says of which earlier prompt each carries all that it said.
+    """
     prefix, recurs = row.whole("prefix_tokens") or 0, has_recurring_prompts(row)
     common = np.minimum(prefix, prompts) // BLOCK_TOKENS
-    own = prompts // BLOCK_TOKENS - common if recurs else np.zeros_like(prompts)
+    is_whole = recurs or before is not None
+    own = prompts // BLOCK_TOKENS - common if is_whole else np.zeros_like(prompts)
     num_blocks = int((common + own).sum()) * runs
     if num_blocks > MOST_PREFIX_BLOCKS:
         raise UsageError("too many blocks of prompts to replay", found=f"{num_blocks:,}")
@@ -207,8 +216,18 @@ def shared_blocks(row: MeasurementRow, prompts: IntArray, runs: int) -> PrefixBl
         return None
     begins = int(common.max()) + np.cumsum(own) - own
     blocks = [np.concatenate([np.arange(c), b + np.arange(n)]) for c, b, n in zip(common, begins, own, strict=True)]
+    if before is not None:
+        repeat_histories(blocks, before)
     first = np.concatenate([[0], np.cumsum(np.tile(common + own, runs))])
     return PrefixBlocks(BLOCK_TOKENS, first, np.tile(np.concatenate(blocks), runs))
+
+
+def repeat_histories(blocks: Sequence[IntArray], before: IntArray) -> None:
+    """Begin each prompt with the blocks of the one before it in its conversation; answers have other words in each."""
+    for turn, earlier in enumerate(before):
+        if earlier != NO_TURN:
+            history = blocks[earlier][: len(blocks[turn])]
+            blocks[turn][: len(history)] = history
 
 
 def trace_of(row: MeasurementRow, file: str) -> Trace | None:

@@ -10,6 +10,9 @@ from gpufleet.records import dataclass
 CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 """What an engine that is not told its share of memory leaves free by the card (SGLang)."""
 
+STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
+"""Tokens of a step that an engine which is not told chooses by its card or its version."""
+
 
 @dataclass(frozen=True)
 class FormatSupport:
@@ -121,7 +124,7 @@ class EngineProfile:
         It sets memory aside for them: activations of a step, logits and sampling of every sequence. It keeps to a
         stated `memory_fraction`.
         """
-        stated = {"small_card_max_batch": max_batch, "small_card_prefill_budget_tokens": max_step_tokens}
+        stated = {"small_card_max_batch": max_batch, **dict.fromkeys(STEP_LIMITS, max_step_tokens)}
         own = {n: replace(self.constants[n], value=float(v)) for n, v in stated.items() if v and n in self.constants}
         limited = replace(
             self,

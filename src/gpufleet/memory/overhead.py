@@ -208,12 +208,12 @@ def _gathered(values: Sequence[Band | float], row: IntArray) -> Band | FloatArra
 def batch_limits(engine: EngineProfile, accelerator: Accelerator) -> tuple[int, int]:
     """Sequences and prefill tokens per step that the engine allows by default on this card.
 
-    vLLM chooses by card: 70 GiB and more, A100 excepted, count as large (vllm/engine/arg_utils.py).
+    vLLM chooses by card: 70 GiB and more count as large, but in most versions no A100 (vllm/engine/arg_utils.py).
     """
     if "large_card_bytes" not in engine.constants:
         return engine.max_batch, engine.prefill_budget_tokens
-    large = accelerator.memory_bytes >= engine.constant("large_card_bytes") and accelerator.generation != "Ampere"
-    if large:
+    is_small_ampere = accelerator.generation == "Ampere" and not engine.figure("large_ampere", 0.0)
+    if accelerator.memory_bytes >= engine.constant("large_card_bytes") and not is_small_ampere:
         return engine.max_batch, engine.prefill_budget_tokens
     return int(engine.constant("small_card_max_batch")), int(engine.constant("small_card_prefill_budget_tokens"))
 

@@ -75,11 +75,13 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
     groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
     late_steps = figure("steps_ahead", known("first_token_steps") - STEPS_OF_ITS_OWN)
     late_steps = late_steps if client.late_steps is None else client.late_steps
+    num_blocks = max(int(kv_tokens(memory, held)) // block_tokens, 1)
     late_steps += (known("poll_wait_ratio") - POLL_WAIT_OF_ITS_OWN) * max(float(client.poll_interval_steps) - 1, 0.0)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
         step_tokens=step_tokens(memory, held) * groups,
-        num_blocks=max(int(kv_tokens(memory, held)) // block_tokens, 1),
+        num_blocks=num_blocks,
+        spare_blocks=int(figure("watermark_ratio", 0.0) * num_blocks),
         block_tokens=block_tokens,
         groups=groups,
         mixes_prompts=mixes_prompts,

@@ -49,12 +49,13 @@ class EngineRules:
     A request takes `request_s` + `token_s` x prompt to reach the engine; among others, first tokens are seen
     `late_steps` steps of decoding and `late_s` late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
-    was made for.
+    was made for. Where others run, a prompt is admitted that leaves `spare_blocks` free.
     """
 
     largest_batch: int
     step_tokens: int
     num_blocks: int
+    spare_blocks: int = 0
     block_tokens: int = 16
     groups: int = 1
     mixes_prompts: bool = True

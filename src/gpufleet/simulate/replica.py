@@ -206,6 +206,8 @@ def is_admitted(state: Any, replica: Any, engine: Any, n: Any) -> Any:
     if request.num_prefix_blocks > 0:
         known = known_prefix_blocks(state.words, replica, request)
         needed -= (known - idle_among(state.words, replica, request, known)) * kv_blocks_of_prefix(engine)
+    if replica.used_blocks > 0:
+        needed += engine.spare_blocks
     return replica.used_blocks + growth(engine, replica, state.words, 1) + needed <= engine.num_blocks
 
 

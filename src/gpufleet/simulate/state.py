@@ -110,6 +110,7 @@ ENGINE = np.dtype(
         ("groups", "i8"),
         ("block_tokens", "i8"),
         ("num_blocks", "i8"),
+        ("spare_blocks", "i8"),
         ("longest_tokens", "i8"),
         ("prefix_tokens", "i8"),
         ("mixes_prompts", "i8"),

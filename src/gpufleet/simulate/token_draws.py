@@ -76,6 +76,21 @@ def drawn_tokens(rng: np.random.Generator, counts: TokenCounts, num: float) -> I
     return whole_tokens(rng, lambda size: curve.at(np.asarray(rng.random(size))), num)
 
 
+def spread_tokens(rng: np.random.Generator, counts: TokenCounts, num: int) -> IntArray:
+    """Tokens of the very requests that the counts were taken of: one from each of `num` equal shares, in any order.
+
+    Their mean is that of the counts in every run, not only on average: 300 drawn apart are often 4 % longer or shorter.
+    """
+    if counts.is_alike:
+        return drawn_tokens(rng, counts, num)
+    curve = quantile_curve(counts)
+
+    def of_all_shares(size: int) -> FloatArray:
+        return curve.at(rng.permutation((np.arange(size) + rng.random(size)) / size))
+
+    return whole_tokens(rng, of_all_shares, num)
+
+
 def log_normal_tokens(rng: np.random.Generator, counts: AssumedCounts, num: float) -> IntArray:
     """Tokens of which only the mean was said, as `token_lengths.log_normal` spreads them, up to the longest."""
     most = counts.most - counts.beside_tokens

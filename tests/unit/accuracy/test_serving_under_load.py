@@ -143,6 +143,13 @@ def test_blocks_of_prompts() -> None:
     assert found.first.tolist() == [0, 2, 6, 8, 12]
 
 
+def test_a_turn_begins_with_the_blocks_of_the_turn_before_it() -> None:
+    row = row_of(LLAMA, prefix_cache="on")
+    found = shared_blocks(row, np.array([40, 16, 70]), 1, np.array([-1, -1, 0]))
+    assert found is not None
+    assert [part.tolist() for part in np.split(found.block, found.first[1:-1])] == [[0, 1], [2], [0, 1, 5, 6]]
+
+
 def test_requests_that_were_seen_are_replayed_as_they_came(tmp_path: Path) -> None:
     folder = tmp_path / "request_traces"
     folder.mkdir()

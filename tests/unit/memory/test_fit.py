@@ -121,6 +121,20 @@ def test_vllm_allows_fewer_sequences_on_small_cards() -> None:
     assert batch_limits(vllm, accelerators["A100-SXM4-80GB"]) == (256, 2048)
 
 
+def test_an_a100_counted_as_large_for_one_release_which_left_less_room_for_kv() -> None:
+    """vLLM pull/17073 and, a month later, pull/17885."""
+    vllm, a100 = find_engine("vllm"), load_catalog().accelerators["A100-SXM4-80GB"]
+    limits = [batch_limits(remembering(vllm, version), a100) for version in ("0.8.4", "0.8.5.post1", "0.9.0")]
+    assert limits == [(1024, 2048), (1024, 8192), (256, 2048)]
+
+
+def test_an_engine_keeps_to_the_tokens_of_a_step_that_it_was_started_with_in_each_version() -> None:
+    gpu = load_catalog().accelerators["L40S"]
+    for version in ("0.7.3", "0.11.0"):
+        started = remembering(find_engine("vllm"), version).started_with(max_step_tokens=4096)
+        assert EngineMemory.of(started, gpu).prefill_budget_tokens == 4096
+
+
 @pytest.mark.parametrize("engine", load_engines().values(), ids=lambda e: e.name)
 def test_every_judgement_has_a_source_and_an_ordered_range(engine: object) -> None:
     figures = [getattr(engine, f.name) for f in fields(engine)]

@@ -111,6 +111,16 @@ def test_a_small_one_that_was_preempted_with_a_large_one_comes_back_before_other
     assert steps(done.finish_s[2]) == pytest.approx(7)
 
 
+def test_a_prompt_waits_where_it_would_leave_too_few_blocks_beside_others_and_not_on_an_idle_engine() -> None:
+    """Ten blocks of four: two prompts of four blocks run at once, and do not where three blocks are to stay free."""
+    two = asked((0, 15, 3, 0), (0, 15, 3, 0))
+    together, apart = (replay(Cluster((copy_of(num_blocks=10, spare_blocks=spare),)), two) for spare in (0, 3))
+    assert together.first_token_s[1] < together.finish_s[0]
+    assert apart.first_token_s[1] > apart.finish_s[0]
+    alone = replay(Cluster((copy_of(num_blocks=10, spare_blocks=9),)), asked((0, 15, 3, 0)))
+    assert alone.is_answered.all()
+
+
 def test_an_urgent_one_finds_room_where_the_first_of_the_others_does_not() -> None:
     done = replay(Cluster((copy_of(num_blocks=27),)), asked((0, 4, 60, 1), (0, 100, 4, 1), (20.5, 4, 4, 0)))
     assert steps(done.first_token_s[2]) == pytest.approx(22)

@@ -20,6 +20,7 @@ from gpufleet.simulate.token_draws import (
     fixed_tokens,
     quantile_curve,
     resampled_tokens,
+    spread_tokens,
     uniform_tokens,
 )
 
@@ -40,6 +41,16 @@ def test_a_sample_has_the_mean_and_the_percentiles_that_were_stated(text: str) -
     assert np.quantile(drawn, QUANTILES) == pytest.approx(counts.percentiles, rel=0.03)
     assert drawn.min() >= 1
     assert drawn.max() <= math.ceil(counts.longest)
+
+
+def test_the_requests_of_one_run_have_the_stated_mean_in_each_run_and_come_in_any_order() -> None:
+    counts = parse_token_counts("mean=250,p50=214,p95=530")
+    for seed in range(20):
+        run = spread_tokens(np.random.default_rng(seed), counts, 300)
+        assert run.mean() == pytest.approx(250, rel=0.02)
+        assert np.quantile(run, 0.5) == pytest.approx(214, rel=0.03)
+        assert not np.all(np.diff(run) >= 0)
+    assert spread_tokens(np.random.default_rng(0), TokenCounts(7.0), 3).tolist() == [7, 7, 7]
 
 
 def test_lengths_of_a_trace_come_back_with_every_eighth_of_it() -> None:
