@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import socket
 import subprocess
@@ -14,6 +16,8 @@ import pytest
 from hypothesis import settings
 
 from gpufleet.api import kept_code
+from gpufleet.cli import main
+from gpufleet.report.shown_currency import show_money_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIES = 3
@@ -97,6 +101,29 @@ def run_gpufleet(tmp_path: Path) -> RunGpufleet:
         )
 
     return run
+
+
+@pytest.fixture
+def ask_gpufleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGpufleet:
+    """The same in this process: for all that needs no process of its own to be seen, in a fraction of the time."""
+
+    def ask(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+        with monkeypatch.context() as here, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            here.chdir(tmp_path)
+            for name, value in {"NO_COLOR": "1", "COLUMNS": "80", **environment}.items():
+                here.setenv(name, value)
+            code = main(words)
+        show_money_in(None)
+        return subprocess.CompletedProcess(words, code, *(said(stream) for stream in (out, err)))
+
+    return ask
+
+
+def said(stream: io.TextIOWrapper) -> str:
+    """Everything that was written."""
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_week_is_one_screen_of_eighty_columns(plan: Path, run_gpufleet: Run) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW)
+def test_a_week_is_one_screen_of_eighty_columns(plan: Path, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -54,8 +54,8 @@ def test_a_week_is_one_screen_of_eighty_columns(plan: Path, run_gpufleet: Run) -
         assert said in done.stdout
 
 
-def test_the_json_is_read_back_and_names_every_law(plan: Path, run_gpufleet: Run) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "json", "--cold-start", "300s")
+def test_the_json_is_read_back_and_names_every_law(plan: Path, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "json", "--cold-start", "300s")
     content = json.loads(done.stdout)
     result = AutoscaleResult.model_validate(content)
     assert {play.policy for play in result.plays} == {"static", "skyserve", "predictive", "schedule"}
@@ -71,10 +71,10 @@ def test_the_json_is_read_back_and_names_every_law(plan: Path, run_gpufleet: Run
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
-def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: Path, run_gpufleet: Run) -> None:
+def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: Path, ask_gpufleet: Run) -> None:
     """At a fifth of the week's rate; ticks are at the plan's confidence, a replay takes steps as they are expected."""
     asked = ("autoscale", str(plan), "--trace", str(WEEK), "--mean-rate", "4/s", "--verify")
-    done = run_gpufleet(*asked, "--policy", "predictive", "--cold-start", "300s", "-o", "json")
+    done = ask_gpufleet(*asked, "--policy", "predictive", "--cold-start", "300s", "-o", "json")
     result = AutoscaleResult.model_validate_json(done.stdout)
     day, best = result.replayed, result.recommended
     assert day is not None
@@ -83,21 +83,21 @@ def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: 
     assert day.kept_ratio_played <= day.kept_ratio <= 1
     assert 200_000 < day.num_requests < result.requests / 3
     assert 0 < day.ttft_p95_s < 1
-    too_many = run_gpufleet(*asked[:4], "--mean-rate", "4000/s", "--verify", "--policy", "static")
+    too_many = ask_gpufleet(*asked[:4], "--mean-rate", "4000/s", "--verify", "--policy", "static")
     assert too_many.returncode == 2
     assert "--mean-rate scales the curve" in too_many.stderr
 
 
-def test_the_csv_has_a_row_for_every_law_and_the_perfect_forecast(plan: Path, run_gpufleet: Run) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "csv")
+def test_the_csv_has_a_row_for_every_law_and_the_perfect_forecast(plan: Path, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "csv")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert len(rows) == 5
     assert float(rows[-1]["over_perfect_ratio"]) == 1
     assert all(float(row["cold_requests"]) >= 0 for row in rows)
 
 
-def test_the_picture_is_svg_with_every_law_in_it(plan: Path, run_gpufleet: Run) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "svg")
+def test_the_picture_is_svg_with_every_law_in_it(plan: Path, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "svg")
     root = ElementTree.fromstring(done.stdout)
     hints = " ".join(title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title"))
     assert all(name in hints for name in ("static", "skyserve", "predictive", "schedule"))
@@ -105,18 +105,18 @@ def test_the_picture_is_svg_with_every_law_in_it(plan: Path, run_gpufleet: Run) 
     assert {"static", "predictive"} <= texts
 
 
-def test_a_trace_of_requests_is_counted_by_the_minute(plan: Path, run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_trace_of_requests_is_counted_by_the_minute(plan: Path, ask_gpufleet: Run, tmp_path: Path) -> None:
     trace = tmp_path / "requests.csv"
     rows = [f"{second / 2},100,10" for second in range(3600)]
     trace.write_text("\n".join(["timestamp_s,input_tokens,output_tokens", *rows]), encoding="utf-8")
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(trace), "--policy", "static")
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(trace), "--policy", "static")
     assert done.returncode == 0
     assert "2.00/s on" in " ".join(done.stdout.split())
     assert "less than a day" in done.stdout
 
 
-def test_nothing_that_keeps_the_target_ends_with_three(plan: Path, run_gpufleet: Run) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), "--max", "1", "--policy", "static,predictive")
+def test_nothing_that_keeps_the_target_ends_with_three(plan: Path, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), "--max", "1", "--policy", "static,predictive")
     assert done.returncode == 3
     assert done.stdout.startswith("No law keeps 95% of requests in time")
 
@@ -133,11 +133,11 @@ def test_nothing_that_keeps_the_target_ends_with_three(plan: Path, run_gpufleet:
     ],
 )
 def test_a_curve_that_cannot_be_played_is_one_message(
-    plan: Path, run_gpufleet: Run, tmp_path: Path, curve: str, said: str
+    plan: Path, ask_gpufleet: Run, tmp_path: Path, curve: str, said: str
 ) -> None:
     path = tmp_path / "curve.csv"
     path.write_text(curve, encoding="utf-8")
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(path))
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(path))
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -159,19 +159,19 @@ def test_a_curve_that_cannot_be_played_is_one_message(
     ],
 )
 def test_a_setting_that_nothing_can_be_done_with_is_one_message(
-    plan: Path, run_gpufleet: Run, words: tuple[str, ...], said: str
+    plan: Path, ask_gpufleet: Run, words: tuple[str, ...], said: str
 ) -> None:
-    done = run_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *words)
+    done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_plan_without_limits_is_refused_with_what_to_type(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_plan_without_limits_is_refused_with_what_to_type(ask_gpufleet: Run, tmp_path: Path) -> None:
     request = gpufleet.ServeRequest(model="llama-3.1-8b", rate=5.0, input_tokens=500.0, output_tokens=100.0)
     path = tmp_path / "plan.json"
     path.write_text(with_basis(gpufleet.plan_serve(request)), encoding="utf-8")
-    done = run_gpufleet("autoscale", str(path), "--trace", str(WEEK))
+    done = ask_gpufleet("autoscale", str(path), "--trace", str(WEEK))
     assert done.returncode == 2
     assert "--slo" in done.stderr
 

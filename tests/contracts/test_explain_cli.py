@@ -20,34 +20,34 @@ SAID = (
 )  # fmt: skip
 
 
-def test_the_step_is_shown_in_microseconds_with_formula_bound_and_source(run_gpufleet: Run) -> None:
-    done = run_gpufleet(*LOADED, "--explain")
+def test_the_step_is_shown_in_microseconds_with_formula_bound_and_source(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet(*LOADED, "--explain")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     for said in SAID:
         assert said in done.stdout
 
 
-def test_layers_of_stages_are_summed_not_each_gpus(run_gpufleet: Run) -> None:
-    done = run_gpufleet(*QUESTION, "--tp", "4", "--pp", "2", "--concurrency", "64", "--explain")
+def test_layers_of_stages_are_summed_not_each_gpus(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet(*QUESTION, "--tp", "4", "--pp", "2", "--concurrency", "64", "--explain")
     assert "Decode step on 2 stages of 4 GPUs, summed: 64 sequences" in done.stdout
     assert "Prefill on 2 stages of 4 GPUs, summed: 1 prompt" in done.stdout
     assert "\n  80 x " in done.stdout
 
 
-def test_the_same_is_in_the_json_where_it_is_asked_for(run_gpufleet: Run) -> None:
+def test_the_same_is_in_the_json_where_it_is_asked_for(ask_gpufleet: Run) -> None:
     bare, explained = (
-        json.loads(run_gpufleet(*LOADED, "-o", "json", *more).stdout)["explanation"] for more in ((), ("--explain",))
+        json.loads(ask_gpufleet(*LOADED, "-o", "json", *more).stdout)["explanation"] for more in ((), ("--explain",))
     )
     assert bare is None
     assert sum(o["share_ratio"] for o in explained["decode"]["operations"]) == pytest.approx(1.0)
     assert explained["decode"]["operations"][0]["bound"] == "bandwidth"
 
 
-def test_a_csv_of_an_explained_estimate_has_a_row_for_every_operation(run_gpufleet: Run) -> None:
-    done = run_gpufleet(*LOADED, "--explain", "-o", "csv")
+def test_a_csv_of_an_explained_estimate_has_a_row_for_every_operation(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet(*LOADED, "--explain", "-o", "csv")
     rows = list(csv.DictReader(done.stdout.splitlines()))
-    explained = json.loads(run_gpufleet(*LOADED, "--explain", "-o", "json").stdout)["explanation"]
+    explained = json.loads(ask_gpufleet(*LOADED, "--explain", "-o", "json").stdout)["explanation"]
     for step in ("decode", "prefill"):
         found = [row for row in rows if row["step"] == step]
         assert [row["name"] for row in found] == [o["name"] for o in explained[step]["operations"]]
@@ -55,13 +55,13 @@ def test_a_csv_of_an_explained_estimate_has_a_row_for_every_operation(run_gpufle
     assert rows[0]["shape"] == "[64 x 8192] [8192 x 7168]"
 
 
-def test_a_csv_of_an_estimate_holds_its_figures(run_gpufleet: Run) -> None:
-    rows = list(csv.DictReader(run_gpufleet(*LOADED, "-o", "csv").stdout.splitlines()))
+def test_a_csv_of_an_estimate_holds_its_figures(ask_gpufleet: Run) -> None:
+    rows = list(csv.DictReader(ask_gpufleet(*LOADED, "-o", "csv").stdout.splitlines()))
     assert [row["figure"] for row in rows][:2] == ["TTFT", "TPOT"]
 
 
-def test_the_picture_is_written_beside_the_answer(run_gpufleet: Run, tmp_path: Path) -> None:
-    done = run_gpufleet(*LOADED, "--roofline", "--picture", "roof.svg")
+def test_the_picture_is_written_beside_the_answer(ask_gpufleet: Run, tmp_path: Path) -> None:
+    done = ask_gpufleet(*LOADED, "--roofline", "--picture", "roof.svg")
     assert done.returncode == 0
     assert done.stderr == "wrote roof.svg\n"
     assert "Roofline of one GPU" in done.stdout
@@ -82,9 +82,9 @@ def test_the_picture_is_written_beside_the_answer(run_gpufleet: Run, tmp_path: P
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
 def test_pictures_that_cannot_be_written_are_refused_before_the_work(
-    run_gpufleet: Run, tmp_path: Path, more: tuple[str, ...], said: str
+    ask_gpufleet: Run, tmp_path: Path, more: tuple[str, ...], said: str
 ) -> None:
-    done = run_gpufleet(*LOADED, *more)
+    done = ask_gpufleet(*LOADED, *more)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -16,49 +16,49 @@ ASKED = (
 )  # fmt: skip
 
 
-def test_where_no_offer_alone_has_enough_two_are_the_answer(run_gpufleet: RunGpufleet) -> None:
-    done = run_gpufleet(*ASKED, COLUMNS="80")
+def test_where_no_offer_alone_has_enough_two_are_the_answer(ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*ASKED, COLUMNS="80")
     assert done.returncode == 0, done.stderr
     assert "Why these two" in done.stdout
     assert "available; alone it would need" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_the_file_of_a_mix_holds_each_part_with_its_share(run_gpufleet: RunGpufleet) -> None:
-    rows = list(csv.DictReader(StringIO(run_gpufleet(*ASKED, "-o", "csv").stdout)))
+def test_the_file_of_a_mix_holds_each_part_with_its_share(ask_gpufleet: RunGpufleet) -> None:
+    rows = list(csv.DictReader(StringIO(ask_gpufleet(*ASKED, "-o", "csv").stdout)))
     assert len(rows) == 2
     assert abs(sum(float(row["share_ratio"]) for row in rows) - 1) < 1e-9
-    plan = json.loads(run_gpufleet(*ASKED, "-o", "json").stdout)
+    plan = json.loads(ask_gpufleet(*ASKED, "-o", "json").stdout)
     assert plan["deployments"] == []
     assert [part["deployment"]["instance"] for part in plan["mix"]["parts"]] == [row["instance"] for row in rows]
     assert plan["price_sources"]
 
 
-def test_a_mix_over_the_budget_is_no_answer_and_is_told(run_gpufleet: RunGpufleet) -> None:
-    done = run_gpufleet(*ASKED, "--budget", "150/h")
+def test_a_mix_over_the_budget_is_no_answer_and_is_told(ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*ASKED, "--budget", "150/h")
     assert done.returncode == 3
     assert "Two offers together would cost" in done.stdout
     assert "everything that can serve it needs more machines than" in " ".join(done.stdout.split())
 
 
-def test_with_quiet_hours_no_mix_is_looked_for_and_that_is_said(run_gpufleet: RunGpufleet) -> None:
-    done = run_gpufleet(*ASKED, "--off-peak", "5/s", "--peak-hours", "10h")
+def test_with_quiet_hours_no_mix_is_looked_for_and_that_is_said(ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*ASKED, "--off-peak", "5/s", "--peak-hours", "10h")
     assert done.returncode == 3
     assert "not tried with quiet hours" in done.stdout
 
 
-def test_what_a_mix_is_not_asked_is_refused_or_said(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
-    assert "computed for a single offer only" in " ".join(run_gpufleet(*ASKED, "--flips").stdout.split())
-    run_gpufleet(*ASKED, "--out-file", "mix.json")
+def test_what_a_mix_is_not_asked_is_refused_or_said(ask_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+    assert "computed for a single offer only" in " ".join(ask_gpufleet(*ASKED, "--flips").stdout.split())
+    ask_gpufleet(*ASKED, "--out-file", "mix.json")
     for words in (("explain", "mix.json"), ("compare", "mix.json", "mix.json")):
-        done = run_gpufleet(*words)
+        done = ask_gpufleet(*words)
         assert done.returncode == 2
         assert "two offers together" in done.stderr
 
 
-def test_each_part_of_a_mix_says_how_it_is_started(run_gpufleet: RunGpufleet) -> None:
-    words = " ".join(run_gpufleet(*ASKED, COLUMNS="200").stdout.split())
-    parts = json.loads(run_gpufleet(*ASKED, "-o", "json").stdout)["mix"]["parts"]
+def test_each_part_of_a_mix_says_how_it_is_started(ask_gpufleet: RunGpufleet) -> None:
+    words = " ".join(ask_gpufleet(*ASKED, COLUMNS="200").stdout.split())
+    parts = json.loads(ask_gpufleet(*ASKED, "-o", "json").stdout)["mix"]["parts"]
     for part in parts:
         d = part["deployment"]
         assert f"{d['gpu']}: To start a replica" in words

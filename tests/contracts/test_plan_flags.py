@@ -28,9 +28,9 @@ FLAG_OF_TUNING = {"method", "rank", "modules"}
     "verb", [("plan", "serve"), ("plan", "batch"), ("plan", "train"), ("plan", "finetune"), ("compare",)]
 )
 def test_every_option_stands_under_a_heading_within_eighty_columns(
-    verb: tuple[str, ...], run_gpufleet: RunGpufleet
+    verb: tuple[str, ...], ask_gpufleet: RunGpufleet
 ) -> None:
-    page = run_gpufleet(*verb, "--help", COLUMNS="80").stdout
+    page = ask_gpufleet(*verb, "--help", COLUMNS="80").stdout
     headings = re.findall(r"^(\w[^\n]*):$", page, re.MULTILINE)
     assert REST not in headings, "an option has no heading: see cli/grouped_help.py"
     assert len(headings) >= 5
@@ -43,9 +43,9 @@ def test_no_flag_stands_under_two_headings() -> None:
     assert len(flags) == len(set(flags) - words)
 
 
-def test_what_a_workload_file_says_can_be_typed(run_gpufleet: RunGpufleet) -> None:
+def test_what_a_workload_file_says_can_be_typed(ask_gpufleet: RunGpufleet) -> None:
     """Every key but those that hold several things has a flag of its name in `plan serve`."""
-    page = run_gpufleet("plan", "serve", "--help").stdout
+    page = ask_gpufleet("plan", "serve", "--help").stdout
     keys = set(KEYS) - ONLY_IN_FILES - FLAG_OF_JOBS - FLAG_OF_TRAINING - FLAG_OF_TUNING
     assert untyped(keys, page) == set()
 
@@ -58,9 +58,9 @@ def test_what_a_workload_file_says_can_be_typed(run_gpufleet: RunGpufleet) -> No
     ],
 )
 def test_what_a_file_says_of_training_can_be_typed(
-    verb: str, kind: type[TrainRequest] | type[FinetuneRequest], own: set[str], run_gpufleet: RunGpufleet
+    verb: str, kind: type[TrainRequest] | type[FinetuneRequest], own: set[str], ask_gpufleet: RunGpufleet
 ) -> None:
-    page = run_gpufleet("plan", verb, "--help").stdout
+    page = ask_gpufleet("plan", verb, "--help").stdout
     keys = {name for name, row in words_of_training(kind).items() if row.is_in_files} - ONLY_IN_FILES
     assert own <= keys
     assert untyped(keys, page) == set()
@@ -78,31 +78,31 @@ TYPED = {
 
 
 @pytest.mark.parametrize("key", TYPED)
-def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, ask_gpufleet: RunGpufleet, tmp_path: Path) -> None:
     pair = {"off_peak": "peak_hours", "peak_hours": "off_peak"}.get(key)
     said = {key: TYPED[key], **({pair: TYPED[pair]} if pair else {})}
     (tmp_path / "asked.yaml").write_text("".join(f"{name}: {value}\n" for name, value in said.items()))
     flags = [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]
-    typed = run_gpufleet(*SERVE, *flags, "-o", "json")
-    written = run_gpufleet(*SERVE, "--workload", "asked.yaml", "-o", "json")
-    plain = run_gpufleet(*SERVE, "-o", "json")
+    typed = ask_gpufleet(*SERVE, *flags, "-o", "json")
+    written = ask_gpufleet(*SERVE, "--workload", "asked.yaml", "-o", "json")
+    plain = ask_gpufleet(*SERVE, "-o", "json")
     assert typed.returncode == written.returncode == 0, typed.stderr + written.stderr
     hashes = [json.loads(done.stdout)["input_hash"] for done in (typed, written, plain)]
     assert hashes[0] == hashes[1] != hashes[2]
 
 
 @pytest.mark.parametrize(("flag", "text"), [("--deadline", "48"), ("--every", "2x"), ("--startup", "60m")])
-def test_a_time_that_cannot_be_read_is_answered_with_its_units(flag: str, text: str, run_gpufleet: RunGpufleet) -> None:
-    done = run_gpufleet(*BATCH, flag, text)
+def test_a_time_that_cannot_be_read_is_answered_with_its_units(flag: str, text: str, ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*BATCH, flag, text)
     assert done.returncode == 2
     assert "ms, s, min, h, day, week" in done.stderr
 
 
-def test_a_week_is_a_week_for_the_deadline_and_for_the_period(run_gpufleet: RunGpufleet) -> None:
+def test_a_week_is_a_week_for_the_deadline_and_for_the_period(ask_gpufleet: RunGpufleet) -> None:
     asked = [*BATCH[:-2], "--rows", "1", "-o", "json"]
-    told = [json.loads(run_gpufleet(*asked, "--deadline", week).stdout) for week in ("1week", "week", "7d", "168h")]
+    told = [json.loads(ask_gpufleet(*asked, "--deadline", week).stdout) for week in ("1week", "week", "7d", "168h")]
     assert [plan["deadline_s"] for plan in told] == [604_800.0] * 4
-    again = json.loads(run_gpufleet(*asked, "--deadline", "1d", "--every", "1week").stdout)
+    again = json.loads(ask_gpufleet(*asked, "--deadline", "1d", "--every", "1week").stdout)
     assert again["period_s"] == 604_800.0
 
 
@@ -111,54 +111,54 @@ SPEECH = ("plan", "batch", "whisper-small", "--requests", "10k", "--audio", "30m
 
 @pytest.mark.parametrize("verb", [BATCH, SPEECH], ids=["decoder", "encoder"])
 def test_a_job_is_planned_for_its_high_end_by_flag_and_by_file(
-    verb: tuple[str, ...], run_gpufleet: RunGpufleet, tmp_path: Path
+    verb: tuple[str, ...], ask_gpufleet: RunGpufleet, tmp_path: Path
 ) -> None:
     (tmp_path / "asked.yaml").write_text("confidence: 0.9\n")
     ways: tuple[tuple[str, ...], ...] = (("--confidence", "90%"), ("--workload", "asked.yaml"), ())
-    typed, written, plain = (run_gpufleet(*verb, *way, "--rows", "1", "-o", "json") for way in ways)
+    typed, written, plain = (ask_gpufleet(*verb, *way, "--rows", "1", "-o", "json") for way in ways)
     told = [json.loads(done.stdout) for done in (typed, written, plain)]
     assert [plan["confidence"] for plan in told] == [0.9, 0.9, 0.8]
     assert told[0]["deployments"] == told[1]["deployments"]
-    page = run_gpufleet(*verb, "--confidence", "0.9", "--rows", "1").stdout
+    page = ask_gpufleet(*verb, "--confidence", "0.9", "--rows", "1").stdout
     assert "In time at 90% confidence." in " ".join(page.split())
 
 
 @pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
-def test_prices_may_be_too_old_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
-    done = run_gpufleet(*verb, "--clouds", "aws,gcp", "--max-age", "1d", "--as-of", "2026-11-21")
+def test_prices_may_be_too_old_for_every_verb_that_plans(verb: tuple[str, ...], ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*verb, "--clouds", "aws,gcp", "--max-age", "1d", "--as-of", "2026-11-21")
     assert done.returncode == 5, done.stdout + done.stderr
     assert "older than 1 days" in done.stderr
-    assert run_gpufleet(*verb, "--clouds", "azure", "--pricing", "on_demand", "--as-of", "2026-06-01").returncode == 5
-    assert run_gpufleet(*verb, "--as-of", "yesterday").returncode == 2
+    assert ask_gpufleet(*verb, "--clouds", "azure", "--pricing", "on_demand", "--as-of", "2026-06-01").returncode == 5
+    assert ask_gpufleet(*verb, "--as-of", "yesterday").returncode == 2
 
 
 @pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
-def test_ones_own_tables_count_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
+def test_ones_own_tables_count_for_every_verb_that_plans(verb: tuple[str, ...], ask_gpufleet: RunGpufleet) -> None:
     own, plain = (
-        run_gpufleet(*verb, "--clouds", "gcp", "--pricing", "on_demand", *words, "-o", "json")
+        ask_gpufleet(*verb, "--clouds", "gcp", "--pricing", "on_demand", *words, "-o", "json")
         for words in (("--catalog", str(REPOSITORY / "examples" / "own-tables")), ())
     )
     assert own.returncode == plain.returncode == 0, own.stderr
     assert own.stdout != plain.stdout
-    assert run_gpufleet(*verb, "--catalog", "nowhere").returncode == 2
+    assert ask_gpufleet(*verb, "--catalog", "nowhere").returncode == 2
 
 
-def test_a_batch_job_may_take_a_slice_of_a_gpu(run_gpufleet: RunGpufleet) -> None:
+def test_a_batch_job_may_take_a_slice_of_a_gpu(ask_gpufleet: RunGpufleet) -> None:
     small = ("plan", "batch", "qwen2.5-0.5b", "--requests", "10k", "--in", "200", "--out", "50", "--deadline", "24h")
-    done = run_gpufleet(*small, "--gpus", "L4", "--clouds", "aws", "--fractions", "-o", "json")
+    done = ask_gpufleet(*small, "--gpus", "L4", "--clouds", "aws", "--fractions", "-o", "json")
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     assert any("(1/" in row["gpu"] for row in plan["deployments"])
     assert any("slice of a GPU" in note for note in plan["notes"])
 
 
-def test_a_plan_on_ones_own_tables_is_explained_on_them(run_gpufleet: RunGpufleet) -> None:
+def test_a_plan_on_ones_own_tables_is_explained_on_them(ask_gpufleet: RunGpufleet) -> None:
     """With its quota, and not by the shipped tables alone."""
     own = ("--catalog", str(REPOSITORY / "examples" / "tables" / "quota"))
     asked = ("plan", "serve", "llama-3.3-70b", "--rate", "40/s", "--in", "1000", "--out", "300", "--cloud", "azure")
-    run_gpufleet(*asked, "--slo", "tpot.p95<50ms", *own, "--out-file", "plan.json")
-    assert "is reproduced" in run_gpufleet("explain", "plan.json", *own).stdout
-    assert "is reproduced" not in run_gpufleet("explain", "plan.json").stdout
+    ask_gpufleet(*asked, "--slo", "tpot.p95<50ms", *own, "--out-file", "plan.json")
+    assert "is reproduced" in ask_gpufleet("explain", "plan.json", *own).stdout
+    assert "is reproduced" not in ask_gpufleet("explain", "plan.json").stdout
 
 
 @pytest.mark.parametrize(
@@ -166,15 +166,15 @@ def test_a_plan_on_ones_own_tables_is_explained_on_them(run_gpufleet: RunGpuflee
     [("--headroom", "lots"), ("--max-spot", "2"), ("--budget", "much"), ("--off-peak", "3"), ("--spare-machines", "x")],
 )
 def test_what_cannot_be_read_is_told_with_its_option_or_its_key(
-    run_gpufleet: RunGpufleet, tmp_path: Path, flag: str, said: str
+    ask_gpufleet: RunGpufleet, tmp_path: Path, flag: str, said: str
 ) -> None:
-    typed = run_gpufleet(*SERVE, flag, said)
+    typed = ask_gpufleet(*SERVE, flag, said)
     assert typed.returncode == 2
     assert typed.stderr.startswith(f"gpufleet: error: {flag}: cannot read ")
     key = flag.removeprefix("--").replace("-", "_")
     file = tmp_path / "service.yaml"
     file.write_text(f"model: llama-3.1-8b\nrate: 5/s\nin: 1000\nout: 200\n{key}: {said}\n", encoding="utf-8")
-    written = run_gpufleet("plan", "serve", "--workload", str(file))
+    written = ask_gpufleet("plan", "serve", "--workload", str(file))
     assert written.returncode == 2
     assert written.stderr.startswith(f"gpufleet: error: '{key}': cannot read ")
 
@@ -191,8 +191,8 @@ def test_what_cannot_be_read_is_told_with_its_option_or_its_key(
     ],
 )
 def test_a_word_that_must_be_said_is_told_with_its_option(
-    run_gpufleet: RunGpufleet, words: tuple[str, ...], told: str
+    ask_gpufleet: RunGpufleet, words: tuple[str, ...], told: str
 ) -> None:
-    done = run_gpufleet("plan", *words)
+    done = ask_gpufleet("plan", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(f"gpufleet: error: {told}")

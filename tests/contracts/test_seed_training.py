@@ -23,6 +23,7 @@ from gpufleet.api.training_recipes import grid_of, method_named, recipe_of_words
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
@@ -98,7 +99,7 @@ def trained(
         optimizer=None, offload=None, eager=False, is_from_nothing=False,
     )  # fmt: skip
     gpu = resolve_gpu(catalog, name).accelerator
-    machine = usual_training_machine(gpu, catalog.instances.values())
+    machine = usual_training_machine(gpu, network_of_gpu(gpu, catalog.instances.values()))
     grid = grid_of(parse_layout(layout) if layout else {}, batch, tunes=True)
     layouts, _ = training_layouts(arch, recipe, Cluster(0, machine, int(number)), batch, grid)
     memory = training_memory(arch, recipe, layouts, gpu.memory_bytes, load_training_memory_constants())

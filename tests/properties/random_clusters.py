@@ -183,7 +183,7 @@ def plain_modules() -> dict[str, ModuleType]:
         del sys.modules[name]
     sys.modules["numba"] = None  # type: ignore[assignment]
     try:
-        names = ("cluster", "replica", "events")
+        names = ("cluster", "replica", "events", "finishing", "waiting", "kv_blocks", "routing")
         return {name: importlib.import_module(f"gpufleet.simulate.{name}") for name in names}
     finally:
         del sys.modules["numba"]

@@ -17,6 +17,7 @@ from gpufleet.answers.training_estimate import flop_per_token, speed_figures
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import is_shipped_encoder, model_names, shipped_architecture
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture, Attention, MixtureOfExperts
@@ -61,7 +62,9 @@ few = st.integers(1, 4)
 
 
 def machine_of(gpu: str) -> TrainingMachine:
-    return usual_training_machine(TABLES.accelerators[gpu], TABLES.instances.values())
+    return usual_training_machine(
+        TABLES.accelerators[gpu], network_of_gpu(TABLES.accelerators[gpu], TABLES.instances.values())
+    )
 
 
 machines = st.sampled_from(GPUS).map(machine_of)

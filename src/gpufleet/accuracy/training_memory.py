@@ -21,6 +21,7 @@ from gpufleet.accuracy.serving import REFUSALS
 from gpufleet.accuracy.training_cells import group_of, notes_of, why_not_measured
 from gpufleet.accuracy.training_rows import conditions_of, device_bytes_of, model_of, says_reserved
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.domain.training import TrainingMachine
 from gpufleet.inputs.measurements import MeasurementRow
@@ -92,7 +93,7 @@ def machine_with(device_bytes: float | None) -> TrainingMachine:
     catalog = load_catalog()
     room = math.inf if device_bytes is None else device_bytes
     gpu = replace(catalog.accelerators[STAND_IN], memory_bytes=room)
-    return usual_training_machine(gpu, catalog.instances.values())
+    return usual_training_machine(gpu, network_of_gpu(gpu, catalog.instances.values()))
 
 
 def reading(row: MeasurementRow, quantity: Quantity, found: TrainingEstimate) -> Prediction:

@@ -53,6 +53,7 @@ from gpufleet.accuracy.training_cells import (
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -71,7 +72,6 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.memory.band import Band
 from gpufleet.memory.training import TrainingMemory, training_memory
-from gpufleet.optimize.links import usual_machine
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, GIGA
@@ -206,8 +206,11 @@ def machine_of(row: MeasurementRow) -> TrainingMachine:
         raise UsageError("GPU not stated for certain" if row.text("gpu") else "GPU not stated")
     tables = load_catalog()
     accelerator = resolve_gpu(tables, gpu).accelerator
-    network = network_of(row, usual_machine(accelerator))
-    return usual_training_machine(accelerator, tables.instances.values(), network)
+    machine = usual_training_machine(accelerator, network_of_gpu(accelerator, tables.instances.values()))
+    stated = network_of(row, machine.num_gpus)
+    if stated is None:
+        return machine
+    return replace(machine, network_bytes_per_s=stated, network_is_assumed=False)
 
 
 def timed_layout(row: MeasurementRow, arch: Architecture, recipe: Recipe, machine: TrainingMachine) -> TrainingLayouts:

@@ -6,11 +6,9 @@ from gpufleet.answers.pools_plan import pooled_deployment
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.api.prepared import Prepared
 from gpufleet.catalog.calibration import load_formulas
-from gpufleet.domain.calibration import HandoverFormula
-from gpufleet.domain.instance import Instance
+from gpufleet.catalog.network import network_of
 from gpufleet.optimize.pools_plan import cheapest_pools, not_tried
 from gpufleet.results.plan import ServePlan
-from gpufleet.units import GBIT
 
 NOTHING = "Prefill and decode apart: no pools were found that keep every limit with the machines on sale"
 
@@ -23,7 +21,7 @@ def with_pools(plan: ServePlan, prepared: Prepared) -> ServePlan:
         told = f"Prefill and decode apart are not planned with {barred}"
         return plan.model_copy(update={"notes": [*plan.notes, told]})
     formula = load_formulas().handover
-    networks = {(i.cloud, i.name): network_bytes_per_s(i, formula) for i in question.instances}
+    networks = {(i.cloud, i.name): network_of(i).share_of(i.gpu_count).bytes_per_s.expected for i in question.instances}
     found = cheapest_pools(question, solution, networks, formula)
     if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
         return plan.model_copy(update={"notes": [*plan.notes, NOTHING]})
@@ -33,10 +31,3 @@ def with_pools(plan: ServePlan, prepared: Prepared) -> ServePlan:
     beside = [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
     sources = price_sources([*price_days([*plan.deployments, *beside]), *used], prepared.tables.sources)
     return plan.model_copy(update={"pools": pools, "price_sources": sources})
-
-
-def network_bytes_per_s(instance: Instance, formula: HandoverFormula) -> float:
-    """What a GPU of a machine type sends to other machines in one direction, a judgement where it is not known."""
-    if not instance.network_gbit_per_s:
-        return formula.network_bytes_per_s.value
-    return instance.network_gbit_per_s * GBIT / instance.gpu_count

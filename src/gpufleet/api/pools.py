@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-
 from gpufleet.answers.pools_estimate import pools_estimate
 from gpufleet.api.configured import configured, link_words, understood
 from gpufleet.api.remarks import beyond_context
-from gpufleet.catalog.calibration import calibration_of, load_formulas
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
+from gpufleet.domain.network import Network
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, UsageError, named
 from gpufleet.inputs.pool_request import PoolRequest, parse_pool
@@ -153,25 +151,15 @@ def link_between(tables: Catalog, prefill: PoolSetup, decode: PoolSetup, instanc
             is_pcie, rate = not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
         if rate:
             return f"in one machine, {link_words(is_pcie, rate)}", rate
-    rates = [network_of(tables, setup.gpu, instance) for setup in (prefill, decode)]
-    slowest = min(rates)
-    return f"between machines, {slowest / GBIT:,.0f} Gbit/s a GPU", slowest
+    networks = [network_between(tables, setup.gpu, instance) for setup in (prefill, decode)]
+    slowest = min(networks, key=lambda network: network.bytes_per_s.expected)
+    rate, told = slowest.bytes_per_s.expected, "" if slowest.is_known else ", assumed"
+    return f"between machines, {rate / GBIT:,.4g} Gbit/s a GPU{told}", rate
 
 
-def network_of(tables: Catalog, gpu: Accelerator, instance: str | None) -> float:
-    """The network of a GPU in one direction: of the named machine, else of most of the largest machines with it."""
-    machines = list(tables.instances.values())
+def network_between(tables: Catalog, gpu: Accelerator, instance: str | None) -> Network:
+    """What a GPU has of the network: in the named machine, else in most machines with it."""
     if instance is not None and is_of(tables, instance, gpu):
-        machines = [resolve_instance(tables, instance)]
-    known = networks(machines, gpu)
-    if not known:
-        return load_formulas().handover.network_bytes_per_s.value
-    return Counter(known).most_common(1)[0][0]
-
-
-def networks(machines: Iterable[Instance], gpu: Accelerator) -> list[float]:
-    """Bytes/s a GPU of the largest machine types with it that state their network, the fastest first."""
-    held = [m for m in machines if m.accelerator == gpu.name and not m.retired]
-    known = [(m.gpu_count, m.network_gbit_per_s) for m in held if m.network_gbit_per_s]
-    largest = max((gpus for gpus, _ in known), default=0.0)
-    return sorted((gbit * GBIT / gpus for gpus, gbit in known if gpus == largest), reverse=True)
+        machine = resolve_instance(tables, instance)
+        return network_of(machine).share_of(machine.gpu_count)
+    return network_of_gpu(gpu, tables.instances.values())

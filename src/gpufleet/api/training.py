@@ -33,7 +33,7 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.network import network_of
+from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -291,7 +291,7 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
     logs = []
     for run in parse_measured(said):
         gpu = resolve_gpu(tables, run.gpus.name).accelerator
-        machine = usual_training_machine(gpu, tables.instances.values())
+        machine = usual_training_machine(gpu, network_of_gpu(gpu, tables.instances.values()))
         batch = question.goal.global_batch
         cluster = Cluster(0, machine, run.gpus.number)
         layouts, _ = training_layouts(question.arch, question.recipe, cluster, batch, grid_of(run.layout, batch))

@@ -13,6 +13,7 @@ from gpufleet.api.training_estimates import estimate_training
 from gpufleet.api.training_recipes import usual_step_tokens
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.accelerator import Accelerator
@@ -73,7 +74,8 @@ class TrainingCounts:
     @cached_property
     def machine(self) -> TrainingMachine:
         """A full machine of these GPUs."""
-        return usual_training_machine(self.accelerator, self.tables.instances.values())
+        network = network_of_gpu(self.accelerator, self.tables.instances.values())
+        return usual_training_machine(self.accelerator, network)
 
     @cached_property
     def grid(self) -> Grid:

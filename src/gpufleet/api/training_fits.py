@@ -22,6 +22,7 @@ from gpufleet.api.training_recipes import (
 )
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
@@ -121,7 +122,7 @@ def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
     return TrainingFitQuestion(
         words.arch,
         recipe,
-        usual_training_machine(words.gpu, tables.instances.values()),
+        usual_training_machine(words.gpu, network_of_gpu(words.gpu, tables.instances.values())),
         words.num_gpus,
         batch,
         grid_of(words.layout, batch),

@@ -293,12 +293,11 @@ class HandoverFormula:
     """What handing keys and values from a prefill copy to a decode copy takes, of which nothing was measured here.
 
     `link_ratio`: share of the link that many small blocks reach; `overlap_ratio`: share that is hidden behind the
-    prefill; `network_bytes_per_s` of a GPU in one direction, where the network of no machine type is known.
+    prefill.
     """
 
     link_ratio: Sourced
     overlap_ratio: Sourced
-    network_bytes_per_s: Sourced
 
 
 @dataclass(frozen=True)

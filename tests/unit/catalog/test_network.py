@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from gpufleet.api.pools import network_between
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.network import network_of
+from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.domain.instance import Instance
+from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.provenance import Grade
 from gpufleet.units import GBIT, GIGA
 
-INSTANCES = load_catalog().instances
+INSTANCES, GPUS = load_catalog().instances, load_catalog().accelerators
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,31 @@ def test_what_is_assumed_is_not_far_from_published_machines_of_the_same_kind() -
 def holds(instance: Instance) -> bool:
     assumed = network_of(replace(instance, network_gbit_per_s=None)).bytes_per_s
     return assumed.low <= network_of(instance).bytes_per_s.expected <= assumed.high
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gbit_per_s"), [("H100-SXM", 400), ("A100-SXM4-80GB", 200), ("L40S", 50), ("GB200", 400), ("A10", 25)]
+)
+def test_a_gpu_has_its_share_of_the_network_of_most_whole_machines(gpu: str, gbit_per_s: float) -> None:
+    """The type of sixteen A100 on 100 Gbit/s does not speak for machines of eight, nor a rack's for its machines."""
+    found = network_of_gpu(GPUS[gpu], INSTANCES.values())
+    assert (found.is_known, found.bytes_per_s.expected) == (True, gbit_per_s * GBIT)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "field"), [("MI325X", "network_switched_gbit_per_s"), ("RTX-4090", "network_several_gbit_per_s")]
+)
+def test_a_gpu_of_no_known_network_has_a_share_of_what_is_usual(gpu: str, field: str) -> None:
+    found, usual = network_of_gpu(GPUS[gpu], INSTANCES.values()), getattr(load_training_runs(), field)
+    assert (found.is_known, found.source) == (False, usual.source)
+    assert found.bytes_per_s.expected == usual.value * GBIT / 8
+    assert found.bytes_per_s.low < found.bytes_per_s.expected < found.bytes_per_s.high
+
+
+def test_plans_of_pools_estimates_and_training_share_one_network() -> None:
+    tables, gpu = load_catalog(), GPUS["MI325X"]
+    of_gpu = network_of_gpu(gpu, INSTANCES.values())
+    assert network_between(tables, gpu, None) == of_gpu
+    assert usual_training_machine(gpu, of_gpu).network_bytes_per_s == of_gpu.bytes_per_s.expected * 8
+    machine = INSTANCES["lambda", "gpu_8x_h100_sxm5"]
+    assert network_between(tables, GPUS["H100-SXM"], "lambda:gpu_8x_h100_sxm5") == network_of(machine).share_of(8)

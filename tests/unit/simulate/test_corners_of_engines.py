@@ -107,6 +107,7 @@ def test_a_small_one_that_was_preempted_with_a_large_one_comes_back_before_other
     with the next step."""
     done = replay(Cluster((copy_of(num_blocks=12),)), asked((0, 1, 40, 1), (0.5, 38, 8, 1), (1.5, 3, 4, 0)))
     assert done.preemptions.tolist() == [0, 1, 1]
+    assert done.is_answered.all(), "the large one too comes back"
     assert steps(done.first_token_s[2]) == pytest.approx(3)
     assert steps(done.finish_s[2]) == pytest.approx(7)
 

@@ -53,6 +53,22 @@ def test_who_waits_too_long_is_given_up_and_frees_the_queue() -> None:
     assert waits.max() <= 0.015 + 11 * STEP_S
 
 
+@pytest.mark.parametrize(("patience_steps", "fate"), [(10, ANSWERED), (9.75, TIMED_OUT)])
+def test_who_is_looked_at_in_the_moment_of_giving_up_is_served(patience_steps: float, fate: int) -> None:
+    """The first takes ten steps of a 1,024th of a second: every time is exact."""
+    step_s = 2.0**-10
+    cluster = Cluster((Copy(ONE_AT_A_TIME, table_of(step_s)),), timeout_s=patience_steps * step_s)
+    assert replay(cluster, asked([0.0, 0.0], [0, 0])).fate.tolist() == [ANSWERED, fate]
+
+
+def test_who_has_begun_is_not_given_up_when_room_is_taken_away() -> None:
+    """Preempted, it waits longer than a client who has seen nothing would."""
+    rules = EngineRules(largest_batch=2, step_tokens=512, num_blocks=20, block_tokens=4)
+    happened = replay(alone(rules, timeout_s=0.005), asked([0.0, 0.0], [0, 0], tokens=38))
+    assert happened.preemptions.tolist() == [0, 1]
+    assert happened.is_answered.all()
+
+
 def test_a_replica_that_is_full_refuses_and_a_retry_finds_room() -> None:
     crowded = asked([0.0] * 6, [0] * 6)
     refused = replay(alone(most_waiting=2), crowded)
