@@ -122,7 +122,7 @@ def test_07_with_a_quota_two_types_cost_less_than_one(answers: Any) -> None:
     free, bound, short = answers(7)
     scarce, other = (part["deployment"] for part in bound["mix"]["parts"])
     assert best(free)["gpu"] == scarce["gpu"]
-    assert best(free)["instance_count"] > scarce["instance_count"] == 2
+    assert best(free)["instance_count"] > 2 >= scarce["instance_count"], "two can be had"
     assert scarce["gpu"] not in {other["gpu"], best(bound)["gpu"]}
     assert bound["mix"]["usd_per_hour"] < best(bound)["usd_per_hour"]
     assert best(free)["usd_per_hour"] < best(bound)["usd_per_hour"]

@@ -359,7 +359,7 @@ class Derived:
             at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
             prompt = kind.input_tokens.at(statistic)
             longer = float(first_tokens_beyond_mean_s(model, mix, np.array([prompt]), kind.cached_ratio)[0, 0])
-        service = prompt_service_s(model, at, batch, mix.lengths)
+        service = prompt_service_s(model, at)
         rate = carried_requests_per_s(model, at, batch, mix.lengths)
         load, variation = rate / model.candidates.attention_dp * service, mix.prompt_squared_variation
         wait = mean_wait_s(load, service, variation)

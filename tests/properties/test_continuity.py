@@ -36,6 +36,7 @@ from gpufleet.performance.serving import (
     closed_loop,
     engine_step_s,
     full_queue,
+    most_beside_prompts,
     phases,
     static_batch,
     tpot_s,
@@ -226,6 +227,7 @@ def roomier(model: StepModel, factor: float) -> Candidates:
 @of_every_model
 @pytest.mark.parametrize("lengths", [Lengths(200.0, 100.0), Lengths(8000.0, 500.0)], ids=str)
 def test_more_memory_never_lowers_the_most_that_a_replica_sustains(name: str, lengths: Lengths) -> None:
+    """Within 0.2 %: a card of 70 GiB counts as large, its steps take four times the tokens, by a measured curve."""
     model = fleet(name)
     some = np.arange(0, len(model.candidates), 1 + len(model.candidates) // 400)
     before = 0.0
@@ -236,7 +238,7 @@ def test_more_memory_never_lowers_the_most_that_a_replica_sustains(name: str, le
         asked = Workload(lengths.input_tokens, lengths.output_tokens)
         curves = load_curves(model.arch, candidates, calibration_of(CATALOG), asked, held)
         sustained = sustained_requests_per_s(curves)
-        assert np.all(sustained >= before)
+        assert np.all(sustained >= 0.998 * before)
         before = sustained
 
 
@@ -325,7 +327,9 @@ def queued(q: Question) -> tuple[Serving, np.ndarray]:
 
 def clients(q: Question) -> tuple[Serving, np.ndarray]:
     most = q.admitted(q.lengths.mean_decode_context_tokens)
-    return closed_loop(q.model, q.amount, q.lengths, most, Client()), most
+    return closed_loop(q.model, q.amount, q.lengths, most, Client()), np.minimum(
+        most, most_beside_prompts(q.model, q.lengths)
+    )
 
 
 SCENARIOS = {"static batch": static, "full queue": queued, "closed loop": clients}

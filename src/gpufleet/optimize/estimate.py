@@ -33,6 +33,8 @@ from gpufleet.performance.serving import (
     closed_loop,
     decode_load,
     full_queue,
+    loop_batch,
+    most_beside_prompts,
     prompts_load,
     static_batch,
 )
@@ -159,17 +161,19 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     """The steady state of the load, by the equations of its scenario."""
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
-        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), prompts_load(np.ones(1), q.lengths)])
+        batch = loop_batch(model, amount, q.lengths, largest)
+        model.foresee([*busy_loads(model, batch, q.lengths), prompts_load(np.ones(1), q.lengths)])
         return Settled(closed_loop(model, amount, q.lengths, largest, q.client))
     if q.load.scenario == "static_batch":
         model.foresee([decode_load(amount, q.lengths), prompts_load(amount, q.lengths)])
         return Settled(static_batch(model, amount, q.lengths))
-    if np.isfinite(amount) and q.load.scenario == "full_queue":
-        model.foresee([*busy_loads(np.minimum(largest, amount), q.lengths), prompts_load(np.ones(1), q.lengths)])
-        return Settled(full_queue(model, largest, q.lengths, amount), 1.0)
     if q.load.scenario == "open_loop":
         return open_loop(model, q, largest)
-    every = [*busy_loads(whole_batches(largest), q.lengths), decode_load(largest, q.lengths)]
+    largest = np.minimum(largest, most_beside_prompts(model, q.lengths))
+    if np.isfinite(amount):
+        model.foresee([*busy_loads(model, np.minimum(largest, amount), q.lengths), prompts_load(np.ones(1), q.lengths)])
+        return Settled(full_queue(model, largest, q.lengths, amount), 1.0)
+    every = [*busy_loads(model, whole_batches(largest), q.lengths), decode_load(largest, q.lengths)]
     model.foresee([*every, prompts_load(np.ones(1), q.lengths)])
     return Settled(best_queue(model, largest, q.lengths), 1.0)
 

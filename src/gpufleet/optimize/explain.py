@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.candidates import Candidates
-from gpufleet.memory.overhead import batch_limits
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
@@ -22,6 +20,7 @@ from gpufleet.performance.serving import (
     prompt_service_s,
     prompts_load,
 )
+from gpufleet.performance.shared_steps import step_room_tokens
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 from gpufleet.units import MICROSECOND, MILLISECOND
@@ -73,21 +72,13 @@ def _longest_gap(question: EstimateQuestion, model: StepModel, serving: Serving)
     if question.load.scenario == "static_batch" or serving.batch[0] <= 1:
         return None
     tokens, at = float(question.lengths.input_tokens), phases(model, serving.batch, question.lengths)
-    most = longest_step_tokens(model.candidates)
+    most = float(step_room_tokens(model.candidates)[0])
     decode_ms, extra_ms = float(at.decode_step_s[0]) / MILLISECOND, float(at.prompt_extra_s[0]) / MILLISECOND
     return TimePart(
         "longest gap between tokens",
         float(longest_gap_s(at, tokens, most)[0]),
         f"{decode_ms:.3g} ms + {extra_ms:.3g} ms x {min(most, tokens):,.0f} of {tokens:,.0f} tokens of a prompt",
     )
-
-
-def longest_step_tokens(candidates: Candidates) -> float:
-    """Tokens of a prompt that the first candidate's engine takes in one step: all, where it does not cut prompts."""
-    engine = candidates.palette.engines[candidates.engine[0]]
-    accelerator = candidates.palette.accelerators[candidates.accelerator[0]]
-    takes_whole = engine.figure("whole_prompt", 0.0) > 0
-    return np.inf if takes_whole else float(batch_limits(engine, accelerator)[1])
 
 
 def served(solution: EstimateSolution) -> Serving:
@@ -128,7 +119,7 @@ def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatA
     if question.load.scenario == "static_batch":
         return [TimePart("prompts of other requests", seconds, "")]
     at = phases(model, batch, question.lengths)
-    extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at, batch, question.lengths)[0])
+    extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at)[0])
     met, mixed = (seconds / service_s, service_s / extra_s) if extra_s > 0 else (0.0, 1.0)
     formula = f"{met:.3g} prompts per step x {mixed:.3g} x {extra_s / MILLISECOND:.3g} ms"
     return [TimePart("prompts of other requests", seconds, formula)]

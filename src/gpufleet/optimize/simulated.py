@@ -12,16 +12,12 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.requests import Requests
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.shared_steps import late_steps
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Copy, EngineRules
 from gpufleet.simulate.step_table import step_table
 
-STEPS_OF_ITS_OWN = 0.5
-"""Steps between arrival and first token that the simulator plays itself: the rest of the one under way.
-
-Of engines that do not say how many steps they make ahead, all others that the closed form fits are played too.
-"""
 POLL_WAIT_OF_ITS_OWN = 0.5
 """Share of a polling interval that a request waits in the simulator; the closed form fits it."""
 WHOLE_PROMPTS_TOKENS = 1 << 20
@@ -73,10 +69,9 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
 
     block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
     groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
-    late_steps = figure("steps_ahead", known("first_token_steps") - STEPS_OF_ITS_OWN)
-    late_steps = late_steps if client.late_steps is None else client.late_steps
     num_blocks = max(int(kv_tokens(memory, held)) // block_tokens, 1)
-    late_steps += (known("poll_wait_ratio") - POLL_WAIT_OF_ITS_OWN) * max(float(client.poll_interval_steps) - 1, 0.0)
+    late = float(late_steps(c)[0]) if client.late_steps is None else client.late_steps
+    late += (known("poll_wait_ratio") - POLL_WAIT_OF_ITS_OWN) * max(float(client.poll_interval_steps) - 1, 0.0)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
         step_tokens=step_tokens(memory, held) * groups,
@@ -94,7 +89,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         idle_least_s=known("eager_kernel_s") * float(model.num_kernels[0]),
         request_s=known("request_overhead_s"),
         token_s=known("token_overhead_s"),
-        late_steps=max(late_steps, 0.0),
+        late_steps=max(late, 0.0),
         late_s=client.late_s,
         stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),

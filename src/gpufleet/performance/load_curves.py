@@ -61,7 +61,7 @@ def load_curves_of(model: StepModel, workload: Workload, largest_batch: FloatArr
     return LoadCurves(
         batch=grid,
         idle_ttft_s=by_candidate(idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / candidates.attention_dp)),
-        prompt_service_s=by_candidate(prompt_service_s(model, at, batch, lengths)),
+        prompt_service_s=by_candidate(prompt_service_s(model, at)),
         tpot_s=np.maximum.accumulate(by_candidate(per_token), axis=1),
         requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,
@@ -93,7 +93,7 @@ def loads_of_curves(model: StepModel, workload: Workload) -> list[StepLoad]:
     mix, ones = mix_of(workload), np.ones(len(model.candidates))
     batch = np.repeat(batch_grid()[:, None], len(ones), axis=1)
     tokens = [tokens for _, _, tokens in percentile_prompts(mix, workload)]
-    return [*busy_loads(batch, mix.lengths), prompts_load(ones, mix.lengths), *loads_of_mix(model, mix, tokens)]
+    return [*busy_loads(model, batch, mix.lengths), prompts_load(ones, mix.lengths), *loads_of_mix(model, mix, tokens)]
 
 
 def by_candidate(figure: FloatArray) -> FloatArray:

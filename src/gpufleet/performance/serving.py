@@ -21,6 +21,14 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.queueing import loop_wait_s
+from gpufleet.performance.shared_steps import (
+    ComingPrompts,
+    crowding,
+    decoding_beside_prompts,
+    step_rules,
+    steps_met_at_once,
+    steps_until_back,
+)
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -68,11 +76,13 @@ class Client:
 class Phases:
     """Seconds of the two things that a busy engine does, per candidate at one batch.
 
-    `decode_step_s` gives every sequence a token; `prompt_extra_s` is what one prompt adds to such a step.
+    `decode_step_s` gives every sequence a token; `prompt_extra_s` is what one prompt adds to such a step, to which
+    `prompts` come.
     """
 
     decode_step_s: FloatArray
     prompt_extra_s: FloatArray
+    prompts: ComingPrompts
 
 
 @dataclass(frozen=True)
@@ -103,19 +113,22 @@ def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(batch, lengths.mean_decode_context_tokens)
 
 
-def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
-    """A step in which the prompts that arrive in one step join the other sequences of `batch`.
-
-    B / output_tokens prompts, at least one   [prompts]
-    """
-    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
+def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which the prompts that come together join the other sequences of `batch`."""
+    prompts = coming_prompts(model, batch, lengths).together * model.candidates.num_groups
     others = np.maximum(batch - 1, 0.0)
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
-def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths) -> ComingPrompts:
+    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average."""
+    room = model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
+    return ComingPrompts.of(batch / lengths.output_tokens / model.candidates.num_groups, room, lengths.input_tokens)
+
+
+def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
     """The two kinds of steps at these batches."""
-    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
+    return [decode_load(batch, lengths), mixed_load(model, batch, lengths)]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -183,10 +196,10 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     """Decode step at `batch`, and what one prompt adds to such a step.
 
-    Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
-    the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
+    Prompts that come together share a step and the reading of the weights:
+    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together per group.
     """
-    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(batch, lengths))
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths))
     return phases_of(model, decode_s, mixed_s, batch, lengths)
 
 
@@ -194,8 +207,9 @@ def phases_of(
     model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths
 ) -> Phases:
     """The same where the kernels of `busy_loads` are known."""
-    extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s)
+    prompts = coming_prompts(model, batch, lengths)
+    extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
+    return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s, prompts)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
@@ -212,11 +226,6 @@ def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> Floa
     """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
     kernels_s = model.seconds(decode_load(batch, lengths))
     return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
-
-
-def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
-    """Prompts in one step of one group of ranks, at least one."""
-    return np.asarray(np.maximum(batch / lengths.output_tokens / model.candidates.num_groups, 1.0))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
@@ -261,14 +270,13 @@ def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in
     While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
     lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
     """
-    service_s = prompt_service_s(model, at, batch, lengths)
-    return _tpot_s(model, at, batch, lengths, service_s, in_step)
+    service_s = prompt_service_s(model, at)
+    return among_others_s(at, neighbours(model, batch), lengths, service_s, in_step)
 
 
-def _tpot_s(
-    model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, service_s: FloatArray, in_step: Floats
-) -> FloatArray:
-    met = (1 - np.asarray(in_step) / 2) * neighbours(model, batch) / lengths.output_tokens
+def among_others_s(at: Phases, others: Floats, lengths: Lengths, service_s: FloatArray, in_step: Floats) -> FloatArray:
+    """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn."""
+    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens
     return np.asarray(at.decode_step_s + met * service_s, dtype=np.float64)
 
 
@@ -279,8 +287,8 @@ def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
 
 def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Time that a request occupies a batch slot: its prompt's service, its decode steps and its neighbours' prompts."""
-    service_s = prompt_service_s(model, at, batch, lengths)
-    per_token_s = _tpot_s(model, at, batch, lengths, service_s, 0.0)
+    service_s = prompt_service_s(model, at)
+    per_token_s = among_others_s(at, neighbours(model, batch), lengths, service_s, 0.0)
     return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
 
 
@@ -303,14 +311,88 @@ def closed_loop(
     over the time of an answer (Little's law), and no answer comes sooner than the slots carry them.
     """
     concurrency = np.asarray(concurrency, dtype=np.float64)
-    batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
+    batch = loop_batch(model, concurrency, lengths, largest_batch)
     at = phases(model, batch, lengths)
-    per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
+    service_s = prompt_service_s(model, at)
+    others = decoding_others(model, at, concurrency, batch, lengths, client)
+    again = 1 + computed_again(model, concurrency, lengths, largest_batch)
+    per_token_s = among_others_s(at, others, lengths, service_s * again, synchrony(model, client))
     carried = carried_requests_per_s(model, at, batch, lengths)
     later_s = np.maximum(lengths.output_tokens - 1, 0.0) * per_token_s
     first_s = np.maximum(loaded_ttft_s(model, at, batch, carried, lengths, client), batch / carried - later_s)
     first_s = first_s + (concurrency - batch) / carried
     return Serving(batch, per_token_s, first_s, concurrency / (first_s + later_s))
+
+
+def loop_batch(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
+    """Sequences in the slots of a closed loop: its clients, as far as slots and the tokens of a step reach."""
+    slots = slots_beside_waiting(model, lengths, largest_batch)
+    return np.minimum(np.minimum(concurrency, slots), most_beside_prompts(model, lengths))
+
+
+def slots_beside_waiting(model: StepModel, lengths: Lengths, largest_batch: Floats) -> FloatArray:
+    """Sequences that have a slot while others wait for one, at least one.
+
+    B - a / (2 h) where they wait for room in the KV pool   [sequences]
+    a: tokens that one asks for when it is admitted, its prompt or its whole answer too; h: those that each counts for.
+    What the pool has left is too little for the next request, and half of what it asks for on average.
+    """
+    rules, held = model.once(step_rules), admitted_context_tokens(model.candidates, lengths)
+    asked = np.where(rules.sets_aside, held, lengths.input_tokens)
+    of_pool = np.maximum(largest_batch - asked / held / 2, 1.0)
+    return np.where(largest_batch < rules.most_sequences, of_pool, np.maximum(largest_batch, 1.0))
+
+
+def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
+    """Tokens that a crowded KV pool makes an engine prefill again, for each of a prompt   [1].
+
+    crowding x output / input; 0 where answers are set aside whole
+    What an ended answer leaves in the pool is given to prompts that wait, at once. The `output` tokens by which
+    sequences grow until another ends find room only where the newest are preempted; those are computed again.
+    Clients beyond what the engine lets decode do not crowd the pool.
+    """
+    rules = model.once(step_rules)
+    crowd = np.minimum(concurrency, rules.most_sequences)
+    share = crowding(crowd, slots_beside_waiting(model, lengths, largest_batch))
+    return np.where(rules.sets_aside, 0.0, share * lengths.output_tokens / lengths.input_tokens)
+
+
+def most_beside_prompts(model: StepModel, lengths: Lengths) -> FloatArray:
+    """Sequences that decode, at most, where prompts take their share of the tokens of the same steps.
+
+    groups room output / (input + output), at least one; no end where prompts have steps of their own   [sequences]
+    """
+    rules = model.once(step_rules)
+    room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
+    beside = decoding_beside_prompts(room, lengths.input_tokens, lengths.output_tokens) * model.candidates.num_groups
+    return np.where(rules.own_steps > 0, np.maximum(beside, 1.0), np.inf)
+
+
+def decoding_others(
+    model: StepModel, at: Phases, concurrency: FloatArray, batch: FloatArray, lengths: Lengths, client: Client
+) -> FloatArray:
+    """Others that decode in a step of a group's, on average over the steps in which a client of a closed loop decodes.
+
+    (1 - 1 / C) min(B output / (output + a), C output / (output + a + w)) / groups   [sequences]
+    Of the steps of its cycle, a client decodes in `output`. In a more its prompt is prefilled: 1 where steps mix, 0
+    where prompts have steps of their own. In w more it is away (`steps_away`), and one who waits for a slot of the
+    B takes its place.
+    """
+    output, own = lengths.output_tokens, model.once(step_rules).own_steps
+    away = steps_away(model, at, batch, lengths) + held_back_steps(model, batch, lengths, client)
+    decoding = np.minimum(batch / (output + own), concurrency / (output + own + away)) * output
+    return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.attention_dp)
+
+
+def steps_away(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Steps whose prompts a client does not meet while it decodes: its own is on its way, or prefilled with them.
+
+    `steps_until_back` + `steps_met_at_once` of h = handling + late steps (1 - 1 / B) t_decode   [steps]
+    """
+    others, rules = neighbours(model, batch), model.once(step_rules)
+    until_s = request_host_s(model, lengths) + rules.late_steps * others / (others + 1) * at.decode_step_s
+    course = (until_s, at.decode_step_s, at.prompts.together * prompt_service_s(model, at), at.prompts.per_step)
+    return steps_until_back(*course) + steps_met_at_once(*course)
 
 
 def loaded_ttft_s(
@@ -324,7 +406,7 @@ def loaded_ttft_s(
     last term, which lengths that differ do away with.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
-    service_s = np.maximum(prompt_service_s(model, at, batch, lengths), SHORTEST_SERVICE_S)
+    service_s = np.maximum(prompt_service_s(model, at), SHORTEST_SERVICE_S)
     others = np.maximum(batch / groups - 1, 0.0)
     wait_s = loop_wait_s(others, batch / rate, service_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
@@ -358,16 +440,16 @@ def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, clien
     return np.asarray(polled + gathered, dtype=np.float64)
 
 
-def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
     """Time that a busy engine gives to one prompt, in queue and capacity alike   [s].
 
-    (phi + (k - phi) min(B / output_tokens, 1)) t_prompt, B sequences of a group: a prompt among steps of decoding costs
-    phi of what it adds, one among steps that all carry prompts what their kernels take, k t_prompt.
+    (k + (phi - k) / n) t_prompt
+    Of the n prompts that share a step the first costs phi of what it adds, the others what their kernels take,
+    k t_prompt. n = min(m / (1 - exp(-m)), 1 + room / input_tokens), m prompts that come in a step on average: see
+    `shared_steps`. A chunk of a prompt counts as one.
     """
-    c = model.candidates
-    mixed_steps = np.minimum(batch / lengths.output_tokens / c.num_groups, 1.0)
-    alone, among = c.engine_constant("prefill_mixing_ratio"), c.engine_constant("decode_scale_ratio")
-    return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
+    first, further = (model.candidates.engine_constant(f"{n}_ratio") for n in ("prefill_mixing", "decode_scale"))
+    return np.asarray((further + (first - further) / at.prompts.sharing) * at.prompt_extra_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
@@ -387,7 +469,7 @@ def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: 
     rate = R / (R t_service + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
     Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
-    batch = np.minimum(batch, requests)
+    batch = np.minimum(np.minimum(batch, requests), most_beside_prompts(model, lengths))
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
     rate = carried_requests_per_s(model, at, batch, lengths)

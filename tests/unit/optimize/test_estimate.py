@@ -23,10 +23,10 @@ from gpufleet.optimize.estimate import (
     sustained,
     whole_batches,
 )
-from gpufleet.optimize.explain import longest_step_tokens
 from gpufleet.optimize.replicas import MemoryModel, room
 from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.serving import Client, busy_loads, cycle_s, full_queue, phases, prompts_load
+from gpufleet.performance.shared_steps import step_room_tokens
 from gpufleet.performance.step import StepModel
 
 ARCH = shipped_architecture("llama-3.1-8b")
@@ -77,11 +77,11 @@ def test_a_queue_that_serves_more_in_smaller_batches_is_told_without_asking_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The batch that is best was among those asked for; its figures are those of a queue at this batch alone."""
-    lengths, loads, evaluate = checked_lengths(700, 150), [], StepModel.evaluated
+    lengths, loads, evaluate = checked_lengths(50, 10), [], StepModel.evaluated
     model = ForeseenSteps.of(StepModel.build(ARCH, candidates(), calibration_of(load_catalog())))
-    largest = np.array([523.0])
+    largest = np.array([600.0])
     monkeypatch.setattr(StepModel, "evaluated", lambda m, load: loads.append(load) or evaluate(m, load))
-    model.foresee([*busy_loads(whole_batches(largest), lengths), prompts_load(np.ones(1), lengths)])
+    model.foresee([*busy_loads(model, whole_batches(largest), lengths), prompts_load(np.ones(1), lengths)])
     best = best_queue(model, largest, lengths)
     assert len(loads) == 1
     assert best.batch[0] < largest[0]
@@ -126,4 +126,4 @@ def test_a_step_takes_a_chunk_of_a_prompt_or_all_of_it(engine: str, tokens: floa
     """vLLM on a large card: --max-num-batched-tokens 8192; transformers cuts no prompt."""
     parts = (1, None, 1, None, 1)
     placed = configured(load_catalog(), ARCH, "H100", load_engine(engine), parts, None, None, None).candidates
-    assert longest_step_tokens(placed) == tokens
+    assert step_room_tokens(placed) == [tokens]

@@ -21,6 +21,7 @@ from gpufleet.performance.serving import (
     admitted_context_tokens,
     carried_requests_per_s,
     closed_loop,
+    computed_again,
     eager_share,
     engine_step_s,
     full_queue,
@@ -29,8 +30,10 @@ from gpufleet.performance.serving import (
     loaded_ttft_s,
     lone_ttft_s,
     longest_gap_s,
+    most_beside_prompts,
     phases,
     prompt_service_s,
+    slots_beside_waiting,
     static_batch,
     synchrony,
     tpot_s,
@@ -122,7 +125,7 @@ def test_a_lone_user_waits_for_nobody() -> None:
     at = phases(ideal, batch(1), LENGTHS)
     np.testing.assert_allclose(alone.tpot_s, at.decode_step_s)
     expected = loaded_ttft_s(ideal, at, batch(1), alone.requests_per_s, LENGTHS, USERS)
-    np.testing.assert_allclose(alone.ttft_s, expected)
+    np.testing.assert_allclose(alone.ttft_s, expected, rtol=1e-3)
     np.testing.assert_allclose(expected, lone_ttft_s(ideal, LENGTHS), rtol=1e-6)
 
 
@@ -141,11 +144,11 @@ def test_clients_answers_and_their_time_balance(clients: float, output_tokens: f
 
 def test_clients_beyond_the_room_wait_for_a_slot() -> None:
     ideal = model()
-    full, crowded = (closed_loop(ideal, batch(n), LENGTHS, 16.0, USERS) for n in (16, 48))
-    np.testing.assert_allclose(crowded.requests_per_s, full.requests_per_s, rtol=0.02)
-    np.testing.assert_allclose(crowded.tpot_s, full.tpot_s)
-    slots_carry = carried_requests_per_s(ideal, phases(ideal, batch(16), LENGTHS), batch(16), LENGTHS)
-    np.testing.assert_allclose(crowded.ttft_s - full.ttft_s, 32 / slots_carry)
+    full, some, many = (closed_loop(ideal, batch(n), LENGTHS, 16.0, USERS) for n in (16, 48, 80))
+    np.testing.assert_allclose(some.requests_per_s, full.requests_per_s, rtol=0.02)
+    np.testing.assert_allclose(many.tpot_s, some.tpot_s, rtol=3e-3)
+    slots_carry = carried_requests_per_s(ideal, phases(ideal, some.batch, LENGTHS), some.batch, LENGTHS)
+    np.testing.assert_allclose(many.ttft_s - some.ttft_s, 32 / slots_carry, rtol=3e-3)
 
 
 def test_neighbours_prompts_lengthen_every_token_by_their_share() -> None:
@@ -178,32 +181,80 @@ def test_prompts_of_short_answers_share_steps_and_the_reading_of_weights() -> No
     np.testing.assert_allclose(together.prompt_extra_s, (mixed - decode) / 16)
 
 
-def test_no_step_is_more_than_wholly_mixed() -> None:
-    """Tokens of a crowded engine with short answers take no longer than a step that carries all prompts that arrive."""
-    eager, short = model(prefill_mixing_ratio=5.0), Lengths(500.0, 8.0)
-    at = phases(eager, batch(64), short)
-    mixed = eager.seconds(StepLoad(batch(63), short.mean_decode_context_tokens, 8.0, 500.0))
-    assert tpot_s(eager, at, batch(64), short)[0] <= mixed[0]
-
-
-def test_a_prompt_costs_less_among_others_than_alone_among_steps_of_decoding() -> None:
-    """phi alone, k where every step carries a prompt, half way where every second one does."""
+def test_the_first_prompt_of_a_step_costs_more_than_those_that_share_it() -> None:
+    """phi where prompts come alone, k where many share a step, phi and k (n - 1) for the n that come together."""
     engine = model(prefill_mixing_ratio=1.3, decode_scale_ratio=1.1)
-    for sequences, ratio in ((2.0, 1.298), (100.0, 1.2), (200.0, 1.1), (400.0, 1.1)):
+    for sequences, together in ((0.02, 1.0), (200.0, 1.582), (400.0, 2.313)):
         at = phases(engine, batch(sequences), LENGTHS)
-        service = prompt_service_s(engine, at, batch(sequences), LENGTHS)
-        np.testing.assert_allclose(service, ratio * at.prompt_extra_s)
+        cost = together * prompt_service_s(engine, at) / at.prompt_extra_s
+        np.testing.assert_allclose(cost, 1.3 + (together - 1) * 1.1, rtol=1e-3)
 
 
-@pytest.mark.parametrize("output_tokens", [20.0, 200.0])
-def test_an_engine_full_of_prompts_answers_later_with_every_client(output_tokens: float) -> None:
-    """The queue of a server that prompts keep busy has no cliff: one client more changes a first token by under 6 %."""
+def test_a_step_takes_no_more_prompts_than_its_tokens_hold() -> None:
+    """8,192 tokens: a whole prompt of 8,000 and the rest of another, however many come."""
+    engine, crowd = model(prefill_mixing_ratio=1.3, decode_scale_ratio=1.1), batch(100.0)
+    at = phases(engine, crowd, Lengths(8000.0, 10.0))
+    assert at.prompts.per_step[0] == 10
+    assert at.prompts.together[0] == 8192 / 8000
+    assert at.prompts.sharing[0] == 1 + 8192 / 8000
+    assert prompt_service_s(engine, at)[0] == pytest.approx((1.1 + 0.2 / 2.024) * at.prompt_extra_s[0])
+
+
+def test_prompts_leave_room_for_some_that_decode() -> None:
+    """Answers of 50 after prompts of 8,000: a step of 8,192 tokens is full with 51 that decode and their successors."""
+    engine, lengths = model(), Lengths(8000.0, 50.0)
+    assert most_beside_prompts(engine, lengths)[0] == pytest.approx(8192 * 50 / 8050)
+    few, many = (closed_loop(engine, batch(n), lengths, 1000.0, USERS) for n in (60, 240))
+    assert few.batch[0] == many.batch[0] == most_beside_prompts(engine, lengths)[0]
+    np.testing.assert_allclose(few.tpot_s, many.tpot_s, rtol=0.02)
+    np.testing.assert_allclose(few.requests_per_s, many.requests_per_s, rtol=0.02)
+    assert closed_loop(engine, batch(40), lengths, 1000.0, USERS).batch[0] == 40
+    assert most_beside_prompts(model(mixes_prompts=0.0), lengths)[0] == np.inf
+
+
+def test_a_client_that_is_away_longer_meets_fewer_prompts() -> None:
+    """A second on the way is some 150 steps in which it does not decode, beside 200 in which it does."""
+    here, away = (closed_loop(model(request_overhead_s=s), batch(16), LENGTHS, 64.0, USERS).tpot_s for s in (0.0, 1.0))
+    step_s = phases(model(), batch(16), LENGTHS).decode_step_s
+    assert 0.4 < (away - step_s) / (here - step_s) < 0.65
+
+
+def test_where_clients_wait_a_slot_is_taken_while_another_client_is_away() -> None:
+    engine = model(request_overhead_s=1.0)
+    some, waiting = (closed_loop(engine, batch(n), LENGTHS, 16.0, USERS).tpot_s for n in (16, 160))
+    step_s = phases(engine, batch(16), LENGTHS).decode_step_s
+    assert waiting - step_s > 1.5 * (some - step_s)
+
+
+def test_the_next_request_finds_half_of_what_it_asks_for_in_a_full_pool() -> None:
+    """16 sequences of 1,100 tokens: 500 of them are left for a prompt of 1,000, 600 for 1,200 that are set aside."""
+    assert slots_beside_waiting(model(), LENGTHS, 16.0)[0] == pytest.approx(16 - 500 / 1100)
+    assert slots_beside_waiting(model(reserved_output_ratio=1.0), LENGTHS, 16.0)[0] == pytest.approx(15.5)
+    assert slots_beside_waiting(model(), LENGTHS, 1024.0)[0] == 1024, "the engine's own limit leaves nothing over"
+    assert closed_loop(model(), batch(8), LENGTHS, 16.0, USERS).batch[0] == 8
+
+
+def test_a_crowded_pool_computes_again_what_answers_grow_by() -> None:
+    """200 tokens for each prompt of 1,000, once a tenth more clients than slots wait; none where none is preempted."""
+    slots = float(slots_beside_waiting(model(), LENGTHS, 16.0)[0])
+    for clients, share in ((slots, 0.0), (1.05 * slots, 0.1), (1.2 * slots, 0.2)):
+        assert computed_again(model(), batch(clients), LENGTHS, 16.0)[0] == pytest.approx(share)
+    assert computed_again(model(reserved_output_ratio=1.0), batch(64), LENGTHS, 16.0)[0] == 0
+    assert computed_again(model(), batch(2000), LENGTHS, 1024.0)[0] == 0
+
+
+@pytest.mark.parametrize(("output_tokens", "most"), [(20.0, 1.15), (200.0, 1.06)])
+def test_an_engine_full_of_prompts_answers_later_with_every_client(output_tokens: float, most: float) -> None:
+    """The queue of a server that prompts keep busy has no cliff: one client more changes a first token by under 6 %.
+
+    Once steps are full of tokens (answers of 20, 41 clients), each waits for one prompt more, a seventh of its wait.
+    """
     engine, lengths = model(prefill_mixing_ratio=1.3), Lengths(4000.0, output_tokens)
     clients = np.arange(16.0, 160.0)
     first_s = np.array([closed_loop(engine, batch(n), lengths, 1000.0, USERS).ttft_s[0] for n in clients])
     later = first_s[1:] / first_s[:-1]
     assert later.min() > 0.9999
-    assert later.max() < 1.06
+    assert later.max() < most
 
 
 def test_requests_that_are_all_alike_meet_the_next_prompt_and_others_do_not() -> None:
@@ -212,7 +263,7 @@ def test_requests_that_are_all_alike_meet_the_next_prompt_and_others_do_not() ->
     alike, spread = (
         loaded_ttft_s(ideal, at, batch(8), rate, LENGTHS, Client(waves=10.0, length_spread_ratio=n)) for n in (0.0, 0.2)
     )
-    np.testing.assert_allclose(alike - spread, prompt_service_s(ideal, at, batch(8), LENGTHS) * 7 / 8)
+    np.testing.assert_allclose(alike - spread, prompt_service_s(ideal, at) * 7 / 8)
 
 
 def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
@@ -225,7 +276,7 @@ def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_n
     ideal = model(poll_wait_ratio=0.5)
     each, rarely = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(poll_interval_steps=n)) for n in (1.0, 31.0))
     np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * phases(ideal, batch(4), LENGTHS).decode_step_s)
-    np.testing.assert_allclose(rarely.tpot_s, each.tpot_s)
+    np.testing.assert_allclose(rarely.tpot_s, each.tpot_s, rtol=5e-3)
 
 
 def test_a_static_batch_takes_its_prefill_and_then_a_step_for_each_further_token() -> None:
@@ -245,8 +296,8 @@ def test_eight_prompts_together_take_longer_than_one_and_less_than_eight_times()
 def test_a_full_queue_never_lets_a_slot_idle() -> None:
     ideal = model()
     full, clients = full_queue(ideal, batch(64), LENGTHS), closed_loop(ideal, batch(64), LENGTHS, 64.0, USERS)
-    np.testing.assert_allclose(full.requests_per_s, clients.requests_per_s)
-    np.testing.assert_allclose(full.tpot_s, clients.tpot_s)
+    np.testing.assert_allclose(full.requests_per_s, clients.requests_per_s, rtol=0.01)
+    assert clients.tpot_s[0] < full.tpot_s[0] < 1.01 * clients.tpot_s[0]
 
 
 def test_a_queue_of_whole_waves_is_as_fast_as_one_that_never_ends() -> None:
@@ -260,9 +311,7 @@ def test_the_last_wave_of_a_queue_decodes_alone() -> None:
     at, rest = phases(ideal, batch(64), LENGTHS), phases(ideal, batch(1), LENGTHS)
     found = full_queue(ideal, batch(64), LENGTHS, 641.0)
     steps_s = 200 * (10 * at.decode_step_s + rest.decode_step_s)
-    np.testing.assert_allclose(
-        641 / found.requests_per_s, 641 * prompt_service_s(ideal, at, batch(64), LENGTHS) + steps_s
-    )
+    np.testing.assert_allclose(641 / found.requests_per_s, 641 * prompt_service_s(ideal, at) + steps_s)
 
 
 def test_fewer_requests_than_slots_run_together() -> None:

@@ -1,0 +1,182 @@
+"""How prompts and decoding share an engine's steps: how many prompts come together, how many sequences a step has room
+for beside them, and for how many steps a client is away between two answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.memory.overhead import batch_limits
+from gpufleet.performance.step import StepModel
+from gpufleet.records import dataclass
+
+FEWEST_PROMPTS = 1e-12
+CROWDED_RATIO = 0.1
+"""Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
+UNDER_WAY = 0.5
+"""Steps that are left, on average, of the one under way."""
+
+
+def prompts_together(per_step: Floats) -> FloatArray:
+    """Prompts of a step that has any, where `per_step` come in a step on average, each at a time of its own.
+
+    n = m / (1 - exp(-m))   [prompts]   m: `per_step`; a Poisson number, given that it is not zero.
+
+    >>> prompts_together([1e-6, 1.0, 20.0]).round(2).tolist()
+    [1.0, 1.58, 20.0]
+    """
+    mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
+    return np.asarray(mean / busy_share(mean))
+
+
+def busy_share(per_step: Floats) -> FloatArray:
+    """Share of steps that have a prompt, where `per_step` come in a step on average: 1 - exp(-m)   [1].
+
+    >>> busy_share([0.0, 1.0, 20.0]).round(2).tolist()
+    [0.0, 0.63, 1.0]
+    """
+    return np.asarray(-np.expm1(-np.asarray(per_step, dtype=np.float64)))
+
+
+@dataclass(frozen=True)
+class ComingPrompts:
+    """Prompts of one group of ranks: `per_step` on average, and of a step that has any.
+
+    `together` reach it, as far as it has room for whole ones; `sharing` it are those, whole or the rest of one.
+    """
+
+    per_step: FloatArray
+    together: FloatArray
+    sharing: FloatArray
+
+    @classmethod
+    def of(cls, per_step: FloatArray, room_tokens: Floats, input_tokens: Floats) -> ComingPrompts:
+        """Prompts of `input_tokens` where a step takes `room_tokens`.
+
+        together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input), n = `prompts_together`   [prompts]
+        """
+        at_once, whole = prompts_together(per_step), np.asarray(room_tokens) / input_tokens
+        return cls(per_step, np.minimum(at_once, np.maximum(whole, 1.0)), np.minimum(at_once, 1 + whole))
+
+
+def decoding_beside_prompts(room_tokens: Floats, input_tokens: Floats, output_tokens: Floats) -> FloatArray:
+    """Sequences that decode in steps that are always full: each ends after `output_tokens` and a prompt follows it.
+
+    B + B input / output = room, so B = room output / (input + output)   [sequences]
+
+    >>> float(decoding_beside_prompts(2048, 1000, 24))
+    48.0
+    """
+    output = np.asarray(output_tokens)
+    return np.asarray(np.asarray(room_tokens) * output / (np.asarray(input_tokens) + output))
+
+
+def steps_until_back(until_s: Floats, decode_s: Floats, prompts_s: Floats, per_step: Floats) -> FloatArray:
+    """Steps that an engine makes until a client's next prompt has reached it, `until_s` after the last answer.
+
+    w = max(h / (t + p min(x, h)) + 1 / 2, 1)   [steps]
+    h: `until_s`, t: `decode_s` of a step, p: share of steps with prompts, which take x: `prompts_s` more. A step that
+    outlasts h counts as one; the next prompt joins the step after the one under way.
+
+    >>> float(steps_until_back(0.02, 0.01, 5.0, 1e-6).round(2)), float(steps_until_back(0.02, 0.01, 0.01, 50.0))
+    (2.5, 1.5)
+    """
+    until = np.asarray(until_s, dtype=np.float64)
+    mean_s = decode_s + busy_share(per_step) * np.minimum(prompts_s, until)
+    return np.asarray(np.maximum(until / mean_s + UNDER_WAY, 1.0))
+
+
+def steps_met_at_once(until_s: Floats, decode_s: Floats, prompts_s: Floats, per_step: Floats) -> FloatArray:
+    """Steps' worth of others' prompts that are prefilled together with one, and so before its first token.
+
+    y / (n + y) c / 2, c = min(x, h) / t, y = m c   [steps]
+    While a step takes x more for its prompts, those of c steps of decoding arrive and all join the next: m c of them
+    (`per_step` m) beside the n that come together by chance. On its way since halfway, a request meets half of them.
+
+    >>> float(steps_met_at_once(0.02, 0.01, 0.0, 0.5)), float(steps_met_at_once(0.02, 0.01, 5.0, 50.0).round(2))
+    (0.0, 0.67)
+    """
+    during = np.minimum(prompts_s, until_s) / np.asarray(decode_s)
+    arrived = np.asarray(per_step) * during
+    return np.asarray(arrived / (prompts_together(per_step) + arrived) * during / 2)
+
+
+def crowding(clients: Floats, slots: Floats) -> FloatArray:
+    """How far a pool is crowded: 0 where no client waits for a slot, 1 where a tenth of the slots or more do   [1].
+
+    min(max((C / B - 1) / 0.1, 0), 1)
+
+    >>> crowding([64, 67.2, 128], 64.0).round(2).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return np.asarray(np.clip((np.asarray(clients) / slots - 1) / CROWDED_RATIO, 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """What each candidate's engine puts into a step, per group of ranks.
+
+    `room_tokens` of prompts and decoding together at most, or any one context where it `takes_contexts` (1, else 0)
+    that are longer. In `own_steps` of decoding (1 or 0) a prompt is prefilled: 0 where prompts have steps of their own.
+    A client sees tokens `late_steps` late. At most `most_sequences` decode in all groups, and where it `sets_aside` an
+    answer's tokens in the KV pool, whole, none is preempted.
+    """
+
+    most_sequences: FloatArray
+    sets_aside: BoolArray
+    room_tokens: FloatArray
+    takes_contexts: FloatArray
+    own_steps: FloatArray
+    late_steps: FloatArray
+
+    def room_for(self, input_tokens: Floats, output_tokens: Floats) -> FloatArray:
+        """Tokens that a step of requests of these lengths takes at most."""
+        return np.maximum(self.room_tokens, self.takes_contexts * (np.asarray(input_tokens) + output_tokens))
+
+
+def step_rules(model: StepModel) -> StepRules:
+    """The rules of all candidates of a model, which is asked for them `once`."""
+    c = model.candidates
+    return StepRules(
+        most_sequences=of_every_card(c, lambda engine, gpu: float(batch_limits(engine, gpu)[0])) * c.attention_dp,
+        sets_aside=c.engine_figure("reserved_output_ratio", 0.5) >= 1,
+        room_tokens=step_room_tokens(c),
+        takes_contexts=c.engine_figure("whole_context", 0.0),
+        own_steps=c.engine_figure("mixes_prompts", 1.0),
+        late_steps=late_steps(c),
+    )
+
+
+def step_room_tokens(candidates: Candidates) -> FloatArray:
+    """Tokens that a step of one group takes: the engine's budget on the card; no end where it does not cut prompts."""
+    return of_every_card(candidates, room_of)
+
+
+def of_every_card(candidates: Candidates, figure: Callable[[EngineProfile, Accelerator], float]) -> FloatArray:
+    """A figure of each candidate's engine on its card."""
+    palette = candidates.palette
+    every = [[figure(engine, gpu) for gpu in palette.accelerators] for engine in palette.engines]
+    return np.asarray(np.array(every, dtype=np.float64)[candidates.engine, candidates.accelerator])
+
+
+def room_of(engine: EngineProfile, accelerator: Accelerator) -> float:
+    """The same of one engine on one card."""
+    if engine.figure("whole_prompt", 0.0) > 0:
+        return float("inf")
+    return engine.figure("profiled_chunk_tokens", float(batch_limits(engine, accelerator)[1]))
+
+
+def late_steps(candidates: Candidates) -> FloatArray:
+    """Steps after which a client sees a token: those that the engine makes ahead, where it says how many.
+
+    Else all that the fit found between arrival and first token, n, but for the rest of the step under way: n - 1/2.
+    """
+    fitted = candidates.engine_constant("first_token_steps") - UNDER_WAY
+    said = candidates.engine_figure("steps_ahead", np.nan)
+    return np.where(np.isnan(said), np.maximum(fitted, 0.0), said)
