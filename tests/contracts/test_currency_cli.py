@@ -47,8 +47,8 @@ def amounts(page: str, pattern: str) -> list[float]:
 
 
 @pytest.mark.parametrize("words", EVERY.values(), ids=EVERY)
-def test_no_dollar_is_left_and_the_rate_is_said(words: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
-    done, plain = run_gpufleet(*words, *EURO), run_gpufleet(*words)
+def test_no_dollar_is_left_and_the_rate_is_said(words: tuple[str, ...], ask_gpufleet: RunGpufleet) -> None:
+    done, plain = ask_gpufleet(*words, *EURO), ask_gpufleet(*words)
     assert done.returncode == plain.returncode in (0, 3), done.stderr
     assert "$" in plain.stdout
     assert "$" not in done.stdout
@@ -59,23 +59,23 @@ def test_no_dollar_is_left_and_the_rate_is_said(words: tuple[str, ...], run_gpuf
 
 @pytest.mark.parametrize("words", [SERVE, BATCH, CATALOG], ids=["serve", "batch", "catalog"])
 def test_the_first_amount_of_a_page_is_that_in_dollars_at_the_rate(
-    words: tuple[str, ...], run_gpufleet: RunGpufleet
+    words: tuple[str, ...], ask_gpufleet: RunGpufleet
 ) -> None:
-    dollars = amounts(run_gpufleet(*words).stdout, r"\$([\d,]+\.\d\d)\b")
-    euros = amounts(run_gpufleet(*words, *EURO).stdout, r"([\d,]+\.\d\d) EUR")
+    dollars = amounts(ask_gpufleet(*words).stdout, r"\$([\d,]+\.\d\d)\b")
+    euros = amounts(ask_gpufleet(*words, *EURO).stdout, r"([\d,]+\.\d\d) EUR")
     assert euros[0] == pytest.approx(0.92 * dollars[0], abs=0.0101)
 
 
-def test_json_stays_in_dollars_and_names_the_currency(run_gpufleet: RunGpufleet) -> None:
+def test_json_stays_in_dollars_and_names_the_currency(ask_gpufleet: RunGpufleet) -> None:
     """Fields say usd, and a plan in another currency has the hash of the same plan in dollars."""
-    plain, shown = (json.loads(run_gpufleet(*SERVE, *words, "-o", "json").stdout) for words in ((), EURO))
+    plain, shown = (json.loads(ask_gpufleet(*SERVE, *words, "-o", "json").stdout) for words in ((), EURO))
     assert shown.pop("currency") == {"code": "EUR", "per_usd": 0.92}
     assert shown == plain
 
 
-def test_csv_names_its_columns_after_the_currency(run_gpufleet: RunGpufleet) -> None:
+def test_csv_names_its_columns_after_the_currency(ask_gpufleet: RunGpufleet) -> None:
     plain, shown = (
-        next(csv.DictReader(StringIO(run_gpufleet(*SERVE, *words, "-o", "csv").stdout))) for words in ((), EURO)
+        next(csv.DictReader(StringIO(ask_gpufleet(*SERVE, *words, "-o", "csv").stdout))) for words in ((), EURO)
     )
     assert not [key for key in shown if "usd" in key.replace("eur_per_usd", "")]
     assert float(shown["eur_per_usd"]) == 0.92
@@ -83,16 +83,16 @@ def test_csv_names_its_columns_after_the_currency(run_gpufleet: RunGpufleet) -> 
         assert float(shown[key.replace("usd", "eur")]) == pytest.approx(0.92 * float(plain[key]))
 
 
-def test_a_plan_in_another_currency_can_be_explained(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
-    assert run_gpufleet(*SERVE, *EURO, "--out-file", "plan.json").returncode == 0
-    done = run_gpufleet("explain", "plan.json", "--check", *EURO)
+def test_a_plan_in_another_currency_can_be_explained(ask_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+    assert ask_gpufleet(*SERVE, *EURO, "--out-file", "plan.json").returncode == 0
+    done = ask_gpufleet("explain", "plan.json", "--check", *EURO)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "$" not in done.stdout
 
 
-def test_a_picture_and_the_page_around_it_are_in_the_currency_too(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
-    run_gpufleet(*SERVE, *EURO, "--picture", "front.svg")
-    run_gpufleet(*SERVE, *EURO, "--out-file", "page.html")
+def test_a_picture_and_the_page_around_it_are_in_the_currency_too(ask_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+    ask_gpufleet(*SERVE, *EURO, "--picture", "front.svg")
+    ask_gpufleet(*SERVE, *EURO, "--out-file", "page.html")
     for name in ("front.svg", "page.html"):
         shown = (tmp_path / name).read_text(encoding="utf-8")
         assert "EUR per hour" in shown
@@ -100,33 +100,33 @@ def test_a_picture_and_the_page_around_it_are_in_the_currency_too(run_gpufleet: 
 
 
 @pytest.mark.parametrize("said", ["20 EUR/h", "EUR 20/h", "20EUR/h", "€20/h"])
-def test_a_budget_may_be_typed_in_the_currency(said: str, run_gpufleet: RunGpufleet) -> None:
-    typed = run_gpufleet(*SERVE, *EURO, "--budget", said, "-o", "json")
+def test_a_budget_may_be_typed_in_the_currency(said: str, ask_gpufleet: RunGpufleet) -> None:
+    typed = ask_gpufleet(*SERVE, *EURO, "--budget", said, "-o", "json")
     budget = next(i for i in json.loads(typed.stdout)["inputs"] if i["name"] == "budget")
     assert budget["value"] == "$21.74/h"
-    assert "20.00 EUR/h" in run_gpufleet(*SERVE, *EURO, "--budget", said, "--explain").stdout
+    assert "20.00 EUR/h" in ask_gpufleet(*SERVE, *EURO, "--budget", said, "--explain").stdout
 
 
-def test_a_bare_budget_is_in_dollars_as_ever(run_gpufleet: RunGpufleet) -> None:
-    typed = run_gpufleet(*SERVE, *EURO, "--budget", "20/h", "-o", "json")
+def test_a_bare_budget_is_in_dollars_as_ever(ask_gpufleet: RunGpufleet) -> None:
+    typed = ask_gpufleet(*SERVE, *EURO, "--budget", "20/h", "-o", "json")
     budget = next(i for i in json.loads(typed.stdout)["inputs"] if i["name"] == "budget")
     assert budget["value"] == "$20.00/h"
 
 
-def test_a_token_price_may_be_typed_in_the_currency(run_gpufleet: RunGpufleet) -> None:
+def test_a_token_price_may_be_typed_in_the_currency(ask_gpufleet: RunGpufleet) -> None:
     """46 cents of an euro are 50 cents of a dollar."""
-    done = run_gpufleet(*SERVE, *EURO, "--token-price", "0.46/0.92 EUR", "-o", "json")
+    done = ask_gpufleet(*SERVE, *EURO, "--token-price", "0.46/0.92 EUR", "-o", "json")
     even = json.loads(done.stdout)["break_even"]
     assert even["usd_per_million_input_tokens"] == pytest.approx(0.5)
     assert even["usd_per_million_output_tokens"] == pytest.approx(1.0)
 
 
-def test_flag_before_file_before_preference(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+def test_flag_before_file_before_preference(ask_gpufleet: RunGpufleet, tmp_path: Path) -> None:
     (tmp_path / "asked.yaml").write_text("currency: CHF@0.80\n")
-    preferred = run_gpufleet(*SERVE, GPUFLEET_CURRENCY="GBP@0.75").stdout
-    written = run_gpufleet(*SERVE, "--workload", "asked.yaml", GPUFLEET_CURRENCY="GBP@0.75").stdout
-    typed = run_gpufleet(*SERVE, "--workload", "asked.yaml", *EURO, GPUFLEET_CURRENCY="GBP@0.75").stdout
-    back = run_gpufleet(*SERVE, "--currency", "USD", GPUFLEET_CURRENCY="GBP@0.75").stdout
+    preferred = ask_gpufleet(*SERVE, GPUFLEET_CURRENCY="GBP@0.75").stdout
+    written = ask_gpufleet(*SERVE, "--workload", "asked.yaml", GPUFLEET_CURRENCY="GBP@0.75").stdout
+    typed = ask_gpufleet(*SERVE, "--workload", "asked.yaml", *EURO, GPUFLEET_CURRENCY="GBP@0.75").stdout
+    back = ask_gpufleet(*SERVE, "--currency", "USD", GPUFLEET_CURRENCY="GBP@0.75").stdout
     assert ["GBP/h" in preferred, "CHF/h" in written, "EUR/h" in typed, "$" in back] == [True] * 4
 
 
@@ -147,18 +147,18 @@ def test_flag_before_file_before_preference(run_gpufleet: RunGpufleet, tmp_path:
         "EUR@1e300",
     ],
 )
-def test_what_is_no_currency_or_no_rate_is_refused_with_an_example(said: str, run_gpufleet: RunGpufleet) -> None:
+def test_what_is_no_currency_or_no_rate_is_refused_with_an_example(said: str, ask_gpufleet: RunGpufleet) -> None:
     for words in (SERVE, BATCH, COMPARE, CATALOG):
-        done = run_gpufleet(*words, "--currency", said)
+        done = ask_gpufleet(*words, "--currency", said)
         assert (done.returncode, done.stdout) == (2, "")
         assert "EUR@0.92" in done.stderr
         assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("budget", ["20 EUR/h", "20 CHF/h", "EUR/h", "20 EUR EUR/h"])
-def test_an_amount_in_a_currency_without_its_rate_is_refused(budget: str, run_gpufleet: RunGpufleet) -> None:
+def test_an_amount_in_a_currency_without_its_rate_is_refused(budget: str, ask_gpufleet: RunGpufleet) -> None:
     words = () if budget.startswith("20 EUR/h") else EURO
-    done = run_gpufleet(*SERVE, *words, "--budget", budget)
+    done = ask_gpufleet(*SERVE, *words, "--budget", budget)
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -183,11 +183,11 @@ def test_in_dollars_a_page_stays_what_it_is() -> None:
     assert page_in_shown_currency(page) is page
 
 
-def test_a_rate_that_never_was_is_refused(run_gpufleet: RunGpufleet) -> None:
+def test_a_rate_that_never_was_is_refused(ask_gpufleet: RunGpufleet) -> None:
     """A slip of two places would make every amount of the answer a hundred times what it is."""
-    refused = run_gpufleet(*SERVE, "--currency", "EUR@92")
+    refused = ask_gpufleet(*SERVE, "--currency", "EUR@92")
     assert (refused.returncode, "not a rate of EUR" in refused.stderr) == (2, True)
-    assert run_gpufleet(*SERVE, "--currency", "JPY@150").returncode == 0
+    assert ask_gpufleet(*SERVE, "--currency", "JPY@150").returncode == 0
 
 
 def test_the_rate_of_the_answer_and_that_of_the_price_list_agree(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:

@@ -116,9 +116,9 @@ def test_a_narrow_page_keeps_what_tells_machine_types_apart(ask: Ask, cloud: str
     assert len({row.split("x ", 1)[1] for row in rows}) == len(types)
 
 
-def test_compare_says_at_once_that_it_takes_no_encoder_and_what_does(run_gpufleet: RunGpufleet) -> None:
-    bare = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small")
-    full = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small", "--rate", "1/s", "--in", "9", "--out", "9")
+def test_compare_says_at_once_that_it_takes_no_encoder_and_what_does(ask_gpufleet: RunGpufleet) -> None:
+    bare = ask_gpufleet("compare", "L4", "T4", "--model", "whisper-small")
+    full = ask_gpufleet("compare", "L4", "T4", "--model", "whisper-small", "--rate", "1/s", "--in", "9", "--out", "9")
     assert (bare.returncode, bare.stderr) == (full.returncode, full.stderr)
     assert bare.returncode == 2
     assert "neither compared" in bare.stderr

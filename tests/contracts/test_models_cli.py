@@ -23,16 +23,16 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
         ("gemma-3-12b", ("Windows: 40 of 48 layers keep at most 1,024",)),
     ],
 )
-def test_a_model_is_explained_in_80_columns(run_gpufleet: Run, model: str, said: tuple[str, ...]) -> None:
-    done = run_gpufleet("catalog", "models", "--show", model)
+def test_a_model_is_explained_in_80_columns(ask_gpufleet: Run, model: str, said: tuple[str, ...]) -> None:
+    done = ask_gpufleet("catalog", "models", "--show", model)
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     words = " ".join(done.stdout.split())
     assert [text for text in said if text not in words] == []
 
 
-def test_parts_sum_to_the_model_and_the_cache_grows(run_gpufleet: Run) -> None:
-    found = json.loads(run_gpufleet("catalog", "models", "--show", "minimax-m3-nvfp4", "-o", "json").stdout)
+def test_parts_sum_to_the_model_and_the_cache_grows(ask_gpufleet: Run) -> None:
+    found = json.loads(ask_gpufleet("catalog", "models", "--show", "minimax-m3-nvfp4", "-o", "json").stdout)
     assert sum(part["num_parameters"] for part in found["parts"]) == found["num_parameters"] == 427_040_132_864
     assert sum(part["checkpoint_bytes"] for part in found["parts"]) == pytest.approx(found["checkpoint_bytes"])
     assert sum(kind["count"] for kind in found["layers"]) == 60
@@ -41,20 +41,20 @@ def test_parts_sum_to_the_model_and_the_cache_grows(run_gpufleet: Run) -> None:
     assert found["vision"]["image_tokens"] > 1000
 
 
-def test_a_config_of_ones_own_is_explained_with_what_was_assumed(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_config_of_ones_own_is_explained_with_what_was_assumed(ask_gpufleet: Run, tmp_path: Path) -> None:
     shape = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048}
     own = tmp_path / "own.json"
     own.write_text(json.dumps({"model_type": "newcomer", **shape, "vocab_size": 1000}))
-    done = run_gpufleet("catalog", "models", "--show", str(own))
+    done = ask_gpufleet("catalog", "models", "--show", str(own))
     assert done.returncode == 0
     assert "newcomer is not known" in " ".join(done.stdout.split()).replace("'", "")
     own.write_text(json.dumps({"model_type": "newcomer", **shape, "vocab_size": 1000, "ssm_state_size": 64}))
-    done = run_gpufleet("catalog", "models", "--show", str(own))
+    done = ask_gpufleet("catalog", "models", "--show", str(own))
     assert done.returncode == 2
     assert "ssm_state_size" in done.stderr
 
 
-def test_an_unknown_name_offers_the_nearest(run_gpufleet: Run) -> None:
-    done = run_gpufleet("catalog", "models", "--show", "qwen3.5-35b-a3")
+def test_an_unknown_name_offers_the_nearest(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("catalog", "models", "--show", "qwen3.5-35b-a3")
     assert done.returncode == 2
     assert "qwen3.5-35b-a3b" in done.stderr

@@ -32,8 +32,8 @@ def answer() -> SpotPlan:
     )
 
 
-def test_the_page_says_cost_saving_risk_and_rules_at_eighty_columns(run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", *JOB)
+def test_the_page_says_cost_saving_risk_and_rules_at_eighty_columns(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", *JOB)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -106,10 +106,10 @@ def test_zones_that_always_have_machines_cost_the_work_and_one_start() -> None:
     assert plan.answer.on_demand_ratio == 0
 
 
-def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, run_gpufleet: Run) -> None:
+def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, ask_gpufleet: Run) -> None:
     trace = tmp_path / "zone.json"
     trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1] * 100}), encoding="utf-8")
-    done = run_gpufleet("spot", *JOB, "--trace", str(trace), "-o", "json")
+    done = ask_gpufleet("spot", *JOB, "--trace", str(trace), "-o", "json")
     plan = SpotPlan.model_validate_json(done.stdout)
     assert (plan.zones, plan.grade) == (1, "measured")
     assert plan.availability_ratio == pytest.approx(0.75)
@@ -131,23 +131,23 @@ class Logged:
         return chosen
 
 
-def test_a_log_that_follows_the_policy_passes_and_another_is_told_where(tmp_path: Path, run_gpufleet: Run) -> None:
+def test_a_log_that_follows_the_policy_passes_and_another_is_told_where(tmp_path: Path, ask_gpufleet: Run) -> None:
     rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
-    assert run_gpufleet("spot", *JOB, "--rules", str(rules)).returncode == 0
+    assert ask_gpufleet("spot", *JOB, "--rules", str(rules)).returncode == 0
     held = read_spot_rules(rules)
     has_one = np.repeat(np.random.default_rng(3).random(40) < 0.6, 6)[None]
     market = SpotMarket(has_one, held.tick_s, np.array([1.0]), 3.0)
     logged = Logged(NeverLate(BySlack(held.rules), held.worst, held.tick_s))
     replay_jobs(held.worst, market, np.array([0]), logged)
     write_log(log, logged.rows)
-    done = run_gpufleet("spot", str(rules), "--replay", str(log))
+    done = ask_gpufleet("spot", str(rules), "--replay", str(log))
     assert (done.returncode, done.stdout.split(";")[0]) == (
         0,
         f"The policy was followed in all {len(logged.rows)} ticks",
     )
     idle = [(at, there, "waiting" if ran == "spot" else ran, *left) for at, there, ran, *left in logged.rows]
     write_log(log, idle)
-    done = run_gpufleet("spot", str(rules), "--replay", str(log), "-o", "json")
+    done = ask_gpufleet("spot", str(rules), "--replay", str(log), "-o", "json")
     assert done.returncode == 4
     audit = SpotAudit.model_validate_json(done.stdout)
     assert {(each.ran, each.should) for each in audit.deviations} >= {("waiting", "spot")}
@@ -177,8 +177,8 @@ def write_log(path: Path, rows: list[tuple[object, ...]]) -> None:
         (("--replay", "log.csv"), 2, "RULES.json"),
     ],
 )
-def test_a_mistake_has_one_message(typed: tuple[str, ...], code: int, said: str, run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", *typed)
+def test_a_mistake_has_one_message(typed: tuple[str, ...], code: int, said: str, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", *typed)
     assert done.returncode == code
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -190,11 +190,11 @@ BROKEN = ("", "elapsed_s,available\n0,1\n", "0,maybe,spot,5\n", "0,1,spot,nan\n"
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_a_broken_log_has_one_message(text: str, tmp_path: Path, run_gpufleet: Run) -> None:
+def test_a_broken_log_has_one_message(text: str, tmp_path: Path, ask_gpufleet: Run) -> None:
     rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
-    run_gpufleet("spot", *JOB, "--rules", str(rules))
+    ask_gpufleet("spot", *JOB, "--rules", str(rules))
     log.write_text(HEAD + text if text[:1].isdigit() else text, encoding="utf-8")
-    done = run_gpufleet("spot", str(rules), "--replay", str(log))
+    done = ask_gpufleet("spot", str(rules), "--replay", str(log))
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
-    assert run_gpufleet("spot", str(log), "--replay", str(log)).returncode == 2
+    assert ask_gpufleet("spot", str(log), "--replay", str(log)).returncode == 2

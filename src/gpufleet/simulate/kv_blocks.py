@@ -44,17 +44,19 @@ def growth(engine: Any, replica: Any, words: Any, steps: Any) -> Any:
 
 @compiled
 def steps_that_fit(engine: Any, replica: Any, words: Any, steps: Any) -> Any:
-    """How many of the next `steps` decode steps find blocks, those that nobody reads being given up for them."""
+    """How many of the next `steps` decode steps of a replica that decodes find blocks.
+
+    Those that nobody reads are given up for them. Steps that surely fit are not counted one by one.
+    """
     free = engine.num_blocks - replica.used_blocks
     if engine.reserves_answers or (steps // engine.block_tokens + 1) * replica.running <= free:
         return steps
     size = engine.block_tokens
     fitting = 0
-    if replica.running > 0:
-        rounds = free // replica.running
-        if rounds > 0:
-            fitting = (rounds - 1) * size
-            free -= (rounds - 1) * replica.running
+    rounds = free // replica.running
+    if rounds > 0:
+        fitting = (rounds - 1) * size
+        free -= (rounds - 1) * replica.running
     while fitting < steps:
         free -= words[replica.phases + (-(replica.steps + fitting)) % size]
         if free < 0:
@@ -79,8 +81,8 @@ def prefix_word(replica: Any, block: Any) -> Any:
 
 @compiled
 def kv_blocks_of_prefix(engine: Any) -> Any:
-    """Blocks of the pool that one block of a prefix takes."""
-    return (engine.prefix_tokens + engine.block_tokens - 1) // engine.block_tokens
+    """Blocks of the pool that one block of a prefix takes, which holds a whole number of them."""
+    return engine.prefix_tokens // engine.block_tokens
 
 
 @compiled

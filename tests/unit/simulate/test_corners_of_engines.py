@@ -145,6 +145,22 @@ def test_who_gives_up_a_full_batch_goes_elsewhere_with_the_next_step() -> None:
     assert (int(done.replica[2]), steps(done.first_token_s[2])) == (1, pytest.approx(15))
 
 
+@pytest.mark.parametrize(("num_blocks", "waits"), [(12, True), (13, False)])
+def test_a_prefix_that_nobody_reads_needs_room_again_when_it_is_read(num_blocks: int, waits: bool) -> None:
+    """Two blocks are held but not in use, ten are: the third request brings no room for its own three."""
+    prompts = asked((0, 8, 2, 0), (5, 36, 4, 0), (6.5, 8, 2, 0), prefix=same_conversation(4, 2, 0, 2))
+    done = replay(Cluster((copy_of(num_blocks=num_blocks),)), prompts)
+    assert (done.first_token_s[2] > done.finish_s[1]) == waits
+    assert done.cached_tokens[2] == 7
+    assert done.timeline.kv_used_ratio.max() <= 1
+
+
+def test_a_prefix_that_is_read_takes_no_room_again() -> None:
+    prompts = asked((0, 8, 20, 0), (5, 35, 5, 0), (6.5, 8, 2, 0), prefix=same_conversation(4, 2, 0, 2))
+    done = replay(Cluster((copy_of(num_blocks=14),)), prompts)
+    assert done.first_token_s[2] < done.finish_s[1]
+
+
 def test_least_kv_counts_the_blocks_that_a_run_under_way_has_taken() -> None:
     """A short prompt has grown beyond a long one that came late: 14 blocks and 11 when the third is sent."""
     cluster = Cluster((copy_of(),), (Member(), Member()), "least_kv")
