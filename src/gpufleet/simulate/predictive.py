@@ -184,11 +184,10 @@ class Predictive:
     def fewest(self, rates: FloatArray, weights: FloatArray) -> int:
         """The fewest replicas with which at most the tolerance misses, over rates by their weights."""
         most = min(self.needed_now(float(rates[-1])) + 1, max(self.service.max_replicas, 1))
-        numbers = np.arange(max(int(float(np.median(rates)) / self.each / 2), 1), most + 1)
+        numbers = np.arange(max(int(rates[len(rates) // 2] / self.each / 2), 1), most + 1)
         if len(numbers) < 2:
             return most
-        rate_each = rates[:, None] / numbers
-        kept = np.interp(rate_each, self.kept_at[0], self.kept_at[1], right=0.0)
+        kept = np.interp(rates[:, None] / numbers, self.kept_at[0], self.kept_at[1], right=0.0)
         enough = np.flatnonzero(weights @ (1 - kept) <= self.budget.now)
         return int(numbers[enough[0]]) if len(enough) else most
 
