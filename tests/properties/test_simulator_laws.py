@@ -155,7 +155,7 @@ class Admissions:
 
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
 @pytest.mark.slow
-@settings(max_examples=2 * FEWER)
+@settings(max_examples=MANY)
 @given(clusters(waits_for_batches=True), requests(), seeds)
 def test_compiled_and_plain_agree_to_the_bit(
     plain: dict[str, ModuleType], cluster: Cluster, asked: Requests, seed: int

@@ -227,11 +227,11 @@ PRESETS = {
         ),
         Preset(
             OURS, "ours: forecast over a start", Predictive,
-            {"hold_ratio": 1.0, "min_replicas": 1}, {}, "docs/autoscale.md",
+            {"hold_ratio": 0.7, "min_replicas": 1}, {}, "docs/autoscale.md",
         ),
         Preset(
             OURS_TO_ZERO, "ours, none after an empty hour", Predictive,
-            {"hold_ratio": 1.0, "min_replicas": 0}, {}, "docs/autoscale.md",
+            {"hold_ratio": 0.7, "min_replicas": 0}, {}, "docs/autoscale.md",
         ),
     )
 }  # fmt: skip

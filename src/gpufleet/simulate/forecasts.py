@@ -109,9 +109,8 @@ class LeadForecast:
         self.weights, self.spread = np.array([1.0, 0.0, 0.0, 0.0]), np.eye(4) / self.PRIOR
         self.logs: deque[float] = deque(maxlen=max(hour_steps, self.SMOOTHED, lead_steps + 1))
         self.asked: deque[tuple[FloatArray, float, float]] = deque()
-        self.errors: deque[float] = deque(maxlen=self.ERRORS_SEASONS * season_steps)
-        self.forecasts: deque[float] = deque(maxlen=self.ERRORS_SEASONS * season_steps)
-        self.count, self.expected_log = 0, 0.0
+        self.errors, self.forecasts = np.zeros((2, self.ERRORS_SEASONS * season_steps))
+        self.judged, self.count, self.expected_log = 0, 0, 0.0
 
     def add(self, value: float) -> None:
         """The value of one more step: what was forecast of it is judged and learned from, and the next is forecast."""
@@ -129,8 +128,9 @@ class LeadForecast:
     def learn(self, log: float) -> None:
         """Recursive least squares on the forecast that was for this step."""
         terms, level, expected = self.asked.popleft()
-        self.errors.append(log - expected)
-        self.forecasts.append(expected)
+        at = self.judged % len(self.errors)
+        self.errors[at], self.forecasts[at] = log - expected, expected
+        self.judged += 1
         spread = self.spread @ terms
         gain = spread / (self.MEMORY + terms @ spread)
         miss = log - level - float(terms @ self.weights)
@@ -170,13 +170,14 @@ class LeadForecast:
 
     def ratios(self, quantiles: FloatArray) -> FloatArray | None:
         """Quantiles of what came over what was forecast, of the forecasts most like this one; None: too few so far."""
-        number = len(self.errors)
+        number = min(self.judged, len(self.errors))
         if number < 2 * self.LEVEL_STEPS + self.hour_steps:
             return None
-        errors = np.array(self.errors)
-        latest = errors[-round(self.LATEST_HOURS * self.hour_steps) :]
+        errors = self.errors[:number]
         near = max(int(number * self.NEAR_RATIO), self.FEWEST)
         if near < number:
-            distance = np.abs(np.array(self.forecasts) - self.expected_log)
-            errors = np.concatenate([errors[np.argpartition(distance, near)[:near]], latest])
-        return np.asarray(np.exp(np.quantile(errors, quantiles)))
+            latest = np.arange(self.judged - round(self.LATEST_HOURS * self.hour_steps), self.judged) % number
+            distance = np.abs(self.forecasts[:number] - self.expected_log)
+            errors = np.concatenate([errors[np.argpartition(distance, near)[:near]], errors[latest]])
+        at = quantiles * (len(errors) - 1)
+        return np.asarray(np.exp(np.interp(at, np.arange(len(errors)), np.sort(errors))))

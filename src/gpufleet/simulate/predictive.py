@@ -58,52 +58,80 @@ class Forecasting:
 
 
 class DayBudget:
-    """How many requests may still miss their limits today, and how strict that makes the next minutes.
+    """How many requests may still miss their limits today, and what that makes of the next minutes.
 
     Of the share that may miss, `CAREFUL` is meant to be used at the beginning of a day and `FREE` at its end, less a
-    reserve: what the worst hour of two days cost, while an hour is left. `tolerance` is the share of forecasts that
-    may come out too low; it is learned from misses meant and misses seen, and shrinks with what is left.
+    reserve for an hour as bad as the worst of a week, beyond what was meant to miss. `now` is the share of forecasts
+    that may come out too low: learned from misses meant and misses seen, smaller as less is left. `price` is what a
+    late request is worth: see `Predictive.fewest`.
     """
 
     CAREFUL, FREE, RESERVE_RATIO, LEAST_RATIO, MOST_RESERVE = 0.6, 0.97, 1.2, 0.02, 0.7
     MOST_RATIO, FIRST_HOUR_RATIO, RESERVE_DAYS = 1.0, 0.3, 7
     GAIN, GAIN_S, LEAST, MOST = 0.3, 3 * HOUR, 3e-4, 0.9
+    CHEAP, LEAST_PRICE, DIRE, MOST_PRICE, NEEDED_RATIO = 0.3, 1.5, 40.0, 300.0, 0.5
 
-    def __init__(self, miss_ratio: float, step_s: float, tolerance: float = 0.03) -> None:
+    def __init__(self, miss_ratio: float, step_s: float, tolerance: float = 0.06) -> None:
         self.miss_ratio, self.step_s, self.tolerance = miss_ratio, step_s, tolerance
         self.steps = round(DAY / step_s)
         self.hour_steps = round(HOUR / step_s)
         self.hours: deque[float] = deque(maxlen=self.RESERVE_DAYS * round(DAY / HOUR))
         self.hour, self.came, self.missed, self.usual, self.count = 0.0, 0.0, 0.0, 0.0, 0
-        self.now = tolerance
+        self.now, self.price = tolerance, self.price_at(0.0)
 
     def add(self, came: float, missed: float) -> None:
         """Requests of one step, and those of them that missed their limits."""
-        self.came, self.missed, self.hour = self.came + came, self.missed + missed, self.hour + missed
+        self.came, self.missed = self.came + came, self.missed + missed
         passed = self.count % self.steps + 1
+        left_ratio = 1 - passed / self.steps
+        rest = self.rest(left_ratio)
+        worst = self.worst(rest, left_ratio)
+        allowed = self.allowed(rest, worst)
+        self.hour += missed - allowed * came
         if passed % self.hour_steps == 0:
             self.hours.append(self.hour)
             self.hour = 0.0
-        allowed = self.allowed(1 - passed / self.steps)
         self.learn(allowed * came - missed, passed)
         self.now = self.tolerance * max(allowed / (self.miss_ratio * self.CAREFUL), self.LEAST_RATIO)
+        self.price = self.price_at(self.danger(rest, worst))
         self.count += 1
         if passed == self.steps:
             self.usual = self.came if not self.usual else (self.usual + self.came) / 2
             self.came = self.missed = 0.0
 
-    def allowed(self, left_ratio: float) -> float:
-        """The share of what is still to come today that may miss."""
+    def rest(self, left_ratio: float) -> float:
+        """Requests that are still to come today."""
         by_time = self.came * left_ratio
         rest = self.usual - self.came if self.usual else by_time / max(1 - left_ratio, NONE_AT_ALL)
-        rest = max(rest, by_time / 2, NONE_AT_ALL)
+        return max(rest, by_time / 2, NONE_AT_ALL)
+
+    def worst(self, rest: float, left_ratio: float) -> float:
+        """What one bad hour may miss; less where no hour is left; of the first day nothing is known."""
+        unknown = self.FIRST_HOUR_RATIO * self.miss_ratio * (self.came + rest) if len(self.hours) < 24 else 0.0
+        return max([unknown, *self.hours]) * min(left_ratio * DAY / HOUR, 1.0)
+
+    def allowed(self, rest: float, worst: float) -> float:
+        """The share of what is still to come today that may miss."""
         whole = self.miss_ratio * (self.came + rest)
-        unknown = self.FIRST_HOUR_RATIO * whole if len(self.hours) < 24 else 0.0
         used = self.FREE - (self.FREE - self.CAREFUL) * rest / (self.came + rest)
-        hours_left = left_ratio * DAY / HOUR
-        reserve = self.RESERVE_RATIO * max([unknown, *self.hours]) * min(hours_left, 1.0)
-        spare = whole * used - self.missed - min(reserve, self.MOST_RESERVE * whole)
+        spare = whole * used - self.missed - min(self.RESERVE_RATIO * worst, self.MOST_RESERVE * whole)
         return min(max(spare / rest, 0.0), self.MOST_RATIO * self.miss_ratio)
+
+    def danger(self, rest: float, worst: float) -> float:
+        """How near the day is to its end: 0 while two bad hours fit in what may miss, 1 where not even one does.
+
+        A bad hour misses no less than half of what the rest of the day may.
+        """
+        bad = max(worst, self.NEEDED_RATIO * self.miss_ratio * rest)
+        return min(max((self.missed + 2 * bad - self.miss_ratio * (self.came + rest)) / bad, 0.0), 1.0)
+
+    def price_at(self, danger: float) -> float:
+        """Late requests are cheap where many forecasts may be wrong without harm, dear where the day is in danger.
+
+        (`CHEAP` / tolerance)^2, times `DIRE`^danger   [time of a machine per late request that keeps it busy as long]
+        """
+        calm = max((self.CHEAP / self.tolerance) ** 2, self.LEAST_PRICE)
+        return min(calm * math.pow(self.DIRE, danger), self.MOST_PRICE)
 
     def learn(self, unused: float, passed: int) -> None:
         """A larger tolerance where fewer missed than were meant to, a smaller one where more did."""
@@ -118,14 +146,15 @@ class Predictive:
 
     Every minute the rate one cold start ahead is forecast, with the spread of the forecast's own past errors; the
     plan's closed form says which share of requests keeps its limits at each of those rates. `DayBudget` says how many
-    may not. Never fewer than the rate of now needs; the backlog counts as a rate that a cold start works off; fewer
-    only after `hold_ratio` cold starts that wanted no more: one is what a new start costs.
+    may not, and what a late request is worth: what is dear to prevent is not prevented, as long as the day can bear it.
+    Never fewer than the rate of now needs; what will wait when a start is over is worked off in a small part of a
+    start, for all who come meanwhile are late; fewer only after `hold_ratio` cold starts that wanted no more.
     """
 
-    GROWTH = 2.0
+    DRAIN_RATIO = 0.15
     LEAST_LOAD, RECENT_S, QUANTILE_STEPS = 0.05, MINUTE / 2, 5
 
-    def __init__(self, service: Service, hold_ratio: float = 1.0, min_replicas: int = 1) -> None:
+    def __init__(self, service: Service, hold_ratio: float = 0.7, min_replicas: int = 1) -> None:
         self.service, self.min_replicas = service, min_replicas
         self.each = service.planned_per_s
         self.ticks = max(round(OWN_STEP_S / service.tick_s), 1)
@@ -156,10 +185,11 @@ class Predictive:
         return max(held, self.needed_for_backlog(seen, known)) if seen.queue > 0 else held
 
     def needed_for_backlog(self, seen: Seen, rate_per_s: float) -> int:
-        """Replicas that work off what will wait when a start is over, in as long as the start took."""
+        """Replicas for the rate, and to work off in `DRAIN_RATIO` starts what will wait when a start is over."""
         lead_s = max(self.service.cold_start_s, self.service.tick_s)
-        grows = max(rate_per_s - seen.ready * self.service.replica.sustained_per_s, 0.0)
-        return max(self.needed_now(rate_per_s + self.GROWTH * grows + seen.queue / lead_s), 1)
+        rate = max(rate_per_s, seen.rate_per_s)
+        grows = max(rate - seen.ready * self.service.replica.sustained_per_s, 0.0)
+        return max(self.needed_now(rate + (grows * lead_s + seen.queue) / (self.DRAIN_RATIO * lead_s)), 1)
 
     def step(self) -> None:
         """One more minute."""
@@ -182,15 +212,19 @@ class Predictive:
         return math.ceil(rate_per_s / self.each - NONE_AT_ALL)
 
     def fewest(self, rates: FloatArray, weights: FloatArray) -> int:
-        """The fewest replicas with which at most the tolerance misses, over rates by their weights."""
+        """The fewest replicas with which at most the tolerance misses, over rates by their weights.
+
+        Fewer where more would cost more than the late requests are worth: n + price x E[late rate] / planned rate is
+        least there.
+        """
         most = min(self.needed_now(float(rates[-1])) + 1, max(self.service.max_replicas, 1))
-        numbers = np.arange(max(int(float(np.median(rates)) / self.each / 2), 1), most + 1)
+        numbers = np.arange(max(int(rates[len(rates) // 2] / self.each / 2), 1), most + 1)
         if len(numbers) < 2:
             return most
-        rate_each = rates[:, None] / numbers
-        kept = np.interp(rate_each, self.kept_at[0], self.kept_at[1], right=0.0)
-        enough = np.flatnonzero(weights @ (1 - kept) <= self.budget.now)
-        return int(numbers[enough[0]]) if len(enough) else most
+        late = 1 - np.interp(rates[:, None] / numbers, self.kept_at[0], self.kept_at[1], right=0.0)
+        worth = int(np.argmin(numbers + self.budget.price / self.each * ((weights * rates) @ late)))
+        enough = np.flatnonzero(weights @ late <= self.budget.now)
+        return int(numbers[min(enough[0], worth) if len(enough) else worth])
 
 
 def kept_at_rates(service: Service) -> tuple[FloatArray, FloatArray]:

@@ -127,6 +127,38 @@ def test_tolerance_grows_while_fewer_miss_than_may_and_shrinks_while_more_do() -
     assert hard.tolerance < 0.03 < easy.tolerance
 
 
+def test_a_late_request_is_dear_where_another_bad_hour_does_not_fit_in_the_day() -> None:
+    budget = DayBudget(0.05, 60.0)
+    for _ in range(1440):
+        budget.add(100.0, 1.0)
+    for _ in range(600):
+        budget.add(100.0, 1.0)
+    calm = budget.price
+    assert calm == budget.price_at(0.0)
+    for _ in range(60):
+        budget.add(100.0, 100.0)
+    assert budget.price == min(budget.price_at(0.0) * budget.DIRE, budget.MOST_PRICE) > calm
+
+
+def test_what_is_rare_and_large_is_covered_only_where_late_requests_are_dear() -> None:
+    law = Predictive(small_service())
+    rates, weights = np.array([50.0, 50.0, 50.0, 150.0]), np.array([0.4, 0.3, 0.29, 0.01])
+    wanted = {}
+    law.budget.now = 1e-4
+    for price in (1.0, 300.0):
+        law.budget.price = price
+        wanted[price] = law.fewest(rates, weights)
+    assert law.needed_now(50.0) <= wanted[1.0] <= law.needed_now(50.0) + 2
+    assert wanted[300.0] > 2 * law.needed_now(50.0)
+
+
+def test_a_backlog_is_worked_off_in_a_small_part_of_a_start() -> None:
+    service = small_service()
+    law = Predictive(service)
+    seen = seen_at(15.0, 5, rate_per_s=0.0, queue=600.0)
+    assert law.needed_for_backlog(seen, 0.0) == law.needed_now(600.0 / (law.DRAIN_RATIO * service.cold_start_s))
+
+
 def test_our_law_never_wants_fewer_than_the_rate_of_now_needs_and_works_off_a_backlog() -> None:
     service = small_service()
     law = Predictive(service)
