@@ -98,7 +98,7 @@ def plan_spot_service(
     answer = service.plan.answer
     there = replace(asked, regions=asked.regions or regions_of(service.plan))
     found = markets_of(there, [f"{answer.cloud}:{answer.instance}"], tables)
-    return answered(asked, service, supply_of(asked, service), found)
+    return answered(asked, service, supply_of(asked, service.num_machines, service.start_s.expected), found)
 
 
 def refuse_words_of_jobs(asked: SpotRequest) -> None:
@@ -134,9 +134,9 @@ def service_of(asked: SpotRequest, tables: Catalog) -> SpotService:
     return SpotService(plan, scaled, num, Spread(low, start.value, high), start.grade, notes)
 
 
-def supply_of(asked: SpotRequest, service: SpotService) -> ZoneSupply:
+def supply_of(asked: SpotRequest, num_machines: int, start_s: float) -> ZoneSupply:
     """When zones have machines: by a trace, whose first half chooses and whose second tells, or drawn."""
-    fit, start_s = load_availability_fit(), service.start_s.expected
+    fit = load_availability_fit()
     if asked.trace is not None:
         seen = read_spot_trace(str(asked.trace))
         tick_s = tick_for(start_s, min(seen.tick_s, fit.tick_s))
@@ -150,7 +150,7 @@ def supply_of(asked: SpotRequest, service: SpotService) -> ZoneSupply:
         return ZoneSupply(chooses, chooses, tells, f"your trace of {seen.span_s / DAY:.3g} days", "measured")
     zones, source, grade = zones_drawn(asked, fit)
     tick_s = tick_for(start_s, fit.tick_s)
-    ticks, most = round(DRAW_S / fit.tick_s), most_nodes(service.num_machines)
+    ticks, most = round(DRAW_S / fit.tick_s), most_nodes(num_machines)
     rng = np.random.default_rng(asked.seed)
     narrows, chooses, tells = (
         ZoneNodes.of(
@@ -168,26 +168,38 @@ def in_pieces(nodes: IntArray, tick_s: float) -> ZoneNodes:
     return ZoneNodes.of(np.stack([nodes[:, i * length : (i + 1) * length] for i in range(num)]), tick_s)
 
 
-def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found: AskedMarkets) -> SpotServicePlan:
-    """The answer at the market where it costs least."""
-    num, start_s = service.num_machines, service.start_s.expected
+def chosen_play(
+    asked: SpotRequest, num: int, start_s: float, supply: ZoneSupply, found: AskedMarkets
+) -> tuple[MarketPrices, PlayedPolicies, SpotServicePlay]:
+    """The market where the answer costs least, all that is told there, the answer first, and how that did."""
     target = ServiceTarget(asked.target, prices_of(found.markets[0]))
     chosen = chosen_policies(supply.narrows, supply.chooses, num, start_s, target)
     told = play_policies(supply.tells, num, start_s, [chosen.answer, chosen.fixed, *chosen.frontier])
-    ranked = sorted(found.markets, key=lambda m: float(told.usd_per_hour(prices_of(m))[0]))
-    prices, alone = prices_of(ranked[0]), alone_of(found, num)
+    market = ranked(told, found)[0]
+    return market, told, service_play(told, 0, prices_of(market), supply.grade, None)
+
+
+def ranked(told: PlayedPolicies, found: AskedMarkets) -> list[MarketPrices]:
+    """Markets by what the answer costs there."""
+    return sorted(found.markets, key=lambda market: float(told.usd_per_hour(prices_of(market))[0]))
+
+
+def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found: AskedMarkets) -> SpotServicePlan:
+    """The answer at the market where it costs least."""
+    num, start = service.num_machines, service.start_s
+    market, told, _ = chosen_play(asked, num, start.expected, supply, found)
+    prices, alone, policy = prices_of(market), alone_of(found, num), told.policies[0]
     in_time = None if service.scaled is None else in_time_at(service.scaled)
     answer, fixed, *others = (
         service_play(told, row, prices, supply.grade, in_time) for row in range(len(told.policies))
     )
-    rows = [market_row(told, m, alone.usd, supply.grade) for m in ranked[:MOST_MARKETS]]
-    slow = play_policies(supply.tells, num, service.start_s.high, [chosen.answer])
-    start = service.start_s
+    rows = [market_row(told, each, alone.usd, supply.grade) for each in ranked(told, found)[:MOST_MARKETS]]
+    slow = play_policies(supply.tells, num, start.high, [policy])
     return SpotServicePlan(
         model=service.plan.model,
         num_machines=num,
         replicas_per_machine=service.plan.answer.replicas // num,
-        start=Figure(value=start_s, unit="s", low=start.low, high=start.high, grade=service.start_grade),
+        start=Figure(value=start.expected, unit="s", low=start.low, high=start.high, grade=service.start_grade),
         target_ratio=asked.target,
         market=rows[0],
         markets=rows,
@@ -198,7 +210,7 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
         answer=answer,
         frontier=undominated([answer, *others]),
         fixed=fixed,
-        fewer_zones=fewer_zones(supply, service, chosen.answer, prices),
+        fewer_zones=fewer_zones(supply, service, policy, prices),
         alone=alone,
         attained_if_slow_ratio=float(slow.attained_ratio()[0]),
         most_usd_per_hour=most_usd_per_hour(answer, alone.usd, prices),

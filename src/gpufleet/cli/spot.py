@@ -65,10 +65,12 @@ def spot(
     if replay is not None:
         return show_audit(job, replay, output, out_file)
     write_money_in(currency)
-    read = [path for path in (job, asked.words.text("trace")) if path is not None]
+    read = [path for path in (job, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
     refuse_targets([rules, spot_fleet, None if out_file == "-" else out_file], read)
     request, tables = asked.request(SpotRequest, job), load_catalog(catalog_dir)
     shown = Shown(output, out_file)
+    if request.fleet is not None:
+        return show_fleet(request, tables, [rules, spot_fleet], shown)
     if job is not None and is_service_plan(job):
         return show_service(request, tables, rules, spot_fleet, shown)
     return show_job(request, tables, rules, spot_fleet, shown)
@@ -109,6 +111,24 @@ def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet
         write_whole(Path(fleet), spot_fleet(plan))
         remark(f"wrote {fleet}")
     emit(plan, spot_service_page(plan), *shown)
+    return 0
+
+
+def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], shown: Shown) -> int:
+    """What of a fleet could move, beside what the seeds state of spot."""
+    from gpufleet.api.spot_fleet import fleet_on_spot
+    from gpufleet.compat.rules.savings import spot_saving_of, stated_of_spot
+    from gpufleet.report.spot_fleet import spot_fleet_page
+    from gpufleet.results.spot_fleet import StatedSaving
+
+    def stated(cloud: str) -> StatedSaving | None:
+        seed = spot_saving_of(cloud)
+        return None if seed is None else StatedSaving(**seed._asdict())
+
+    if any(files):
+        raise UsageError("--rules and --spot-fleet are of one job or service", expected="--fleet without them")
+    fleet = fleet_on_spot(request, stated=stated, catalog=tables)
+    emit(fleet, spot_fleet_page(fleet, stated_of_spot()), *shown)
     return 0
 
 

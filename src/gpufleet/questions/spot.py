@@ -112,6 +112,9 @@ class SpotRequest(Request):
     trace: str | NamedPath | None = optional(
         text("FILE"), "Availability that you saw, by zone (JSON or CSV), in place of what is drawn.", LOAD
     )
+    fleet: str | NamedPath | None = optional(
+        text("fleet.yaml"), "What of today's fleet could move to spot: rows of machines and what they run.", BESIDE
+    )
     availability: float | None = optional(
         SHARE, "Share of time in which a zone has the machines, with --mean-up.", LOAD,
         what="the availability", bounds=Bounds(0, 1, ""), label="availability",
