@@ -52,7 +52,7 @@ def test_the_page_says_cost_saving_readiness_and_settings_at_eighty_columns(file
     for said in ("less than on demand", "of requests in time", "What to set", "maximum price", "a start takes"):
         assert said in page
     assert "Prices, never live. Spot: aws-spot-advisor, estimated" in page
-    assert page.index("Warning: the price of spot is an estimate") < page.index("What to set")
+    assert page.index("Warning: the price of spot is an estimate") < page.index("Policies that none beats")
     assert "gpufleet simulate PLAN.json --spot-trace FILE --on-demand" in page
 
 

@@ -16,9 +16,9 @@ STANDS_IN = {"none": "never", "missing": "for missing", "unready": "for unready"
 
 
 def spot_service_page(plan: SpotServicePlan) -> Page:
-    """Headline, what to set, the frontier, machines that are ready, markets."""
+    """Headline, the frontier, what to set, machines that are ready, markets."""
     markets = [markets_table(plan, "an hour")] if len(plan.markets) > 1 else []
-    tables = [settings_table(plan), frontier_table(plan), ready_table(plan), *markets]
+    tables = [frontier_table(plan), settings_table(plan), ready_table(plan), *markets]
     return Page(headline(plan), tables, notes(plan), [question(plan)])
 
 
