@@ -14,15 +14,17 @@ from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.spot_services import FOR_MISSING, FOR_UNREADY, NO_FALLBACK, PolicyRows, ServicePolicy
 from gpufleet.records import dataclass
 from gpufleet.simulate.spot_services import ServiceRuns, ZoneNodes, play_services
-from gpufleet.units import HOUR
+from gpufleet.units import DAY, HOUR
 
 MOST_FIXED_SPARES = 4
-YOUNG_S, CALM_S = (HOUR, math.inf), (0.0, HOUR / 2, 2 * HOUR, 6 * HOUR)
+YOUNG_S, CALM_S = (HOUR, math.inf), (0.0, HOUR / 2, 2 * HOUR, 6 * HOUR, DAY)
 HOLD_S = (0.0, HOUR)
 STAND_INS = ((NO_FALLBACK, 0.0), *itertools.product((FOR_MISSING, FOR_UNREADY), HOLD_S))
 CAREFUL_S = 2 * HOUR
 FLOOR_RATIOS, SPARE_RATIOS = (0.0, 0.25, 0.5, 0.75), (0.25, 0.5)
-REFINED, SHORTLISTED, MOST_SHOWN, NEAR_RATIO = 4, 10, 8, 0.2
+REFINED, SHORTLISTED, MOST_SHOWN, NEAR_RATIO = 4, 4, 8, 0.2
+SAFER_RATIOS = (0.0, 0.25, 0.5)
+"""Of what a target leaves: candidates are looked at that keep so much more than it."""
 MOST_PARTS, START_ROUNDING = 10, 0.1
 ROUNDING_RATIO = 1e-9
 
@@ -208,7 +210,8 @@ def chosen_policies(
     best = [*shapes.nearest(target, REFINED), *shapes.frontier(REFINED)]
     told_apart = list(dict.fromkeys(policy for shape in best for policy in refined(shape)))
     narrowed = shapes.and_also(tried(narrows, told_apart))
-    left = [*narrowed.nearest(target, SHORTLISTED), *narrowed.fixed.nearest(target, SHORTLISTED // 2)]
+    safer = [target + (1 - target) * ratio for ratio in SAFER_RATIOS]
+    left = [policy for kind in (narrowed, narrowed.fixed) for bar in safer for policy in kind.nearest(bar, SHORTLISTED)]
     looked_at = tried(chooses, list(dict.fromkeys(left)))
     fixed = looked_at.fixed.cheapest(target)
     return ChosenPolicies(looked_at.cheapest(target), fixed, tuple(narrowed.frontier(MOST_SHOWN)))

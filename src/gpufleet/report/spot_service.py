@@ -132,7 +132,7 @@ def frontier_table(plan: SpotServicePlan) -> Table:
         Column("floor", "floor", align="right"),
         Column("spares", "spares", align="right"),
         Column("fallback", "stands in"),
-        Column("calm_s", "calm for", align="right"),
+        Column("calm_s", "calm for", lambda each: duration(each) if each else "0", align="right"),
         Column("losses", "lost a day", significant, align="right"),
     ]
     title = "Policies that none beats in cost and in time with all ready"
@@ -151,7 +151,7 @@ def play_row(play: SpotServicePlay) -> Row:
         "floor": play.policy.floor,
         "spares": play.policy.spares,
         "fallback": STANDS_IN[play.policy.fallback],
-        "calm_s": duration(play.policy.calm_s) if play.policy.calm_s else "0",
+        "calm_s": play.policy.calm_s,
         "losses": play.losses_per_day,
     }
 
