@@ -195,7 +195,8 @@ def notes(plan: SpotServicePlan) -> list[str]:
     found.append(
         "On demand is taken to be had whenever it is asked for. Requests in time are closed forms of a steady rate; "
         f"gpufleet simulate PLAN.json --spot-trace FILE --on-demand "
-        f"{plan.answer.policy.floor * plan.replicas_per_machine} replays them one by one."
+        f"{plan.answer.policy.floor * plan.replicas_per_machine} replays them one by one, each "
+        "machine of the trace a replica, without spares and with nothing that stands in."
     )
     if plan.market.cloud == "aws":
         found.append("--spot-fleet OUT.tf writes the fleet for Terraform.")
