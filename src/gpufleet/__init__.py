@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ServingEstimate,
         Simulation,
         SpotPlan,
+        SpotServicePlan,
         TrainingEstimate,
         TrainingFit,
         TrainingPlan,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         plan_fleet,
         plan_serve,
         plan_spot,
+        plan_spot_service,
         plan_train,
         simulate_serving,
     )
@@ -81,6 +83,7 @@ __all__ = [
     "ServingEstimate",
     "Simulation",
     "SpotPlan",
+    "SpotServicePlan",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -101,6 +104,7 @@ __all__ = [
     "plan_fleet",
     "plan_serve",
     "plan_spot",
+    "plan_spot_service",
     "plan_train",
     "simulate_serving",
 ]

@@ -98,6 +98,11 @@ def config_questions() -> list[Question]:
     return found
 
 
+OF_TODAY = """fleet:
+  - {name: alone, machines: 1 aws:g5.xlarge, runs: service, target: 99%}
+  - {machines: 2 aws:g6.xlarge@0.80/h, runs: training, checkpoints: off}
+  - {machines: 1 aws:g5.xlarge@1.01/h, runs: batch, work: 3h-4h, deadline: 9h, restart: 12min}
+"""
 SERVICE = """model: llama-3.1-8b
 rate: 20/s
 in: {mean: 1000, p95: 4000}
@@ -160,7 +165,9 @@ def workload_questions() -> list[Question]:
         for text in (SERVICE, CLASSES, FLEET, ENCODERS)
     ]
     job = Question(("plan", "batch", "--workload", "w.yaml"), {"w.yaml": JOB})
-    return [*services, job, Question(("compare", "L4", "L40S", "--workload", "w.yaml"), {"w.yaml": SERVICE})]
+    fleet = Question(("spot", "--fleet", "f.yaml", "--draws", "20"), {"f.yaml": OF_TODAY})
+    compared = Question(("compare", "L4", "L40S", "--workload", "w.yaml"), {"w.yaml": SERVICE})
+    return [*services, job, fleet, compared]
 
 
 def trace_questions() -> list[Question]:
@@ -264,7 +271,8 @@ def plan_file_questions(folder: Path) -> list[Question]:
         file = {name: (folder / name).read_text(encoding="utf-8")}
         found += [Question(("explain", name), file), Question(("explain", name, "--check"), file)]
     one = {"one.json": (folder / "one.json").read_text(encoding="utf-8")}
-    return [*found, Question(("compare", "one.json", "one.json"), one)]
+    on_spot = Question(("spot", "one.json", "--draws", "20", "--restart", "10min"), one)
+    return [*found, on_spot, Question(("compare", "one.json", "one.json"), one)]
 
 
 def seed_config_questions() -> list[Question]:

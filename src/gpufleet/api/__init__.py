@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpufleet.api.requests import RequestKind, ServeRequest
     from gpufleet.api.simulations import simulate_serving
     from gpufleet.api.spot import plan_spot
+    from gpufleet.api.spot_service import plan_spot_service
     from gpufleet.api.training import FinetuneRequest, TrainRequest, plan_finetune, plan_train
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
     from gpufleet.results.simulation import Simulation
     from gpufleet.results.spot import SpotPlan
+    from gpufleet.results.spot_service import SpotServicePlan
     from gpufleet.results.training import TrainingEstimate, TrainingFit, TrainingPlan
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "ServingEstimate",
     "Simulation",
     "SpotPlan",
+    "SpotServicePlan",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -85,6 +88,7 @@ __all__ = [
     "plan_fleet",
     "plan_serve",
     "plan_spot",
+    "plan_spot_service",
     "plan_train",
     "simulate_serving",
 ]
@@ -112,6 +116,7 @@ HOMES = {
     "ServingEstimate": "results.estimate",
     "Simulation": "results.simulation",
     "SpotPlan": "results.spot",
+    "SpotServicePlan": "results.spot_service",
     "TrainRequest": "api.training",
     "TrainingEstimate": "results.training",
     "TrainingFit": "results.training",
@@ -132,6 +137,7 @@ HOMES = {
     "plan_fleet": "api.fleets",
     "plan_serve": "api.plans",
     "plan_spot": "api.spot",
+    "plan_spot_service": "api.spot_service",
     "plan_train": "api.training",
     "simulate_serving": "api.simulations",
 }

@@ -84,7 +84,7 @@ def plan_spot(
     refuse_out_of_range(asked)
     tables = load_catalog() if catalog is None else catalog
     work = work_of(asked)
-    found = markets_of(asked, work, tables)
+    found = markets_of(asked, work.machines, tables)
     rng = np.random.default_rng(asked.seed)
     supply = supply_of(asked, work, rng)
     question = question_of(work, supply)

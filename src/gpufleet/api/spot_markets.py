@@ -1,10 +1,9 @@
-"""Where a job may run on spot: machine types and regions that have a price of both kinds."""
+"""Where a job or a service may run on spot: machine types and regions that have a price of both kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gpufleet.api.spot_jobs import SpotWork
 from gpufleet.catalog.areas import chosen_regions
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
 from gpufleet.catalog.tables import Catalog
@@ -73,9 +72,9 @@ class AskedMarkets:
     alone: OnDemandPrice
 
 
-def markets_of(asked: SpotRequest, work: SpotWork, tables: Catalog) -> AskedMarkets:
-    """Places that were asked about; DataMissing where none has both prices."""
-    names = list(asked.machine or work.machines)
+def markets_of(asked: SpotRequest, machines: Sequence[str], tables: Catalog) -> AskedMarkets:
+    """Places that were asked about, of these machine types; DataMissing where none has both prices."""
+    names = list(machines)
     if asked.spot_price is not None and asked.on_demand_price is not None and len(names) <= 1:
         place = Place.of(resolve_instance(tables, names[0]), YOURS) if names else NOWHERE
         market = MarketPrices(place, given(asked.spot_price), given(asked.on_demand_price))

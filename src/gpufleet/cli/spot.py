@@ -1,9 +1,9 @@
-"""`gpufleet spot`: a job with a deadline on machines that may be taken away."""
+"""`gpufleet spot`: a job with a deadline, or a service, on machines that may be taken away."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
@@ -17,12 +17,15 @@ from gpufleet.errors import PolicyViolation, UsageError
 from gpufleet.questions.spot import SpotRequest
 from gpufleet.report.output_stream import remark
 
+if TYPE_CHECKING:
+    from gpufleet.catalog.tables import Catalog
+
 app = verb()
 
 JobArgument = Annotated[
     Optional[str],  # noqa: UP045
     typer.Argument(
-        metavar="[PLAN.json]", help="What plan train, finetune or batch wrote; else --work.", show_default=False
+        metavar="[PLAN.json]", help="What plan train, finetune, batch or serve wrote; else --work.", show_default=False
     ),
 ]
 RulesOption = Annotated[
@@ -36,6 +39,10 @@ ReplayOption = Annotated[
         "--replay", metavar="LOG.csv", help="Check a log of ticks by a policy: PLAN.json is what --rules wrote."
     ),
 ]
+SpotFleetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--spot-fleet", metavar="OUT.tf", help="Also write the fleet of a service on AWS, for Terraform."),
+]
 
 
 @app.command(cls=GroupedCommand)
@@ -45,26 +52,83 @@ def spot(
     job: JobArgument = None,
     rules: RulesOption = None,
     replay: ReplayOption = None,
+    spot_fleet: SpotFleetOption = None,
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """What a job costs on spot that must be done by a deadline, by which rules, and how often it is late."""
-    from gpufleet.api.spot import plan_spot
+    """What a job with a deadline, or a service, costs on spot: by which rules, how often late or short of machines."""
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.report.spot import spot_page
+    from gpufleet.inputs.job_plan_file import is_service_plan
 
     if replay is not None:
         return show_audit(job, replay, output, out_file)
     write_money_in(currency)
-    read = [path for path in (job, asked.words.text("trace")) if path is not None]
-    refuse_targets([rules, None if out_file == "-" else out_file], read)
-    plan = plan_spot(asked.request(SpotRequest, job), catalog=load_catalog(catalog_dir))
+    read = [path for path in (job, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
+    refuse_targets([rules, spot_fleet, None if out_file == "-" else out_file], read)
+    request, tables = asked.request(SpotRequest, job), load_catalog(catalog_dir)
+    shown = Shown(output, out_file)
+    if request.fleet is not None:
+        return show_fleet(request, tables, [rules, spot_fleet], shown)
+    if job is not None and is_service_plan(job):
+        return show_service(request, tables, rules, spot_fleet, shown)
+    return show_job(request, tables, rules, spot_fleet, shown)
+
+
+class Shown(NamedTuple):
+    """How an answer is written, and where."""
+
+    output: OutputFormat | None
+    out_file: str | None
+
+
+def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, shown: Shown) -> int:
+    """A job with a deadline."""
+    from gpufleet.api.spot import plan_spot
+    from gpufleet.report.spot import spot_page
+
+    if fleet is not None:
+        raise UsageError("--spot-fleet writes the fleet of a service", expected="the file of plan serve ... -o json")
+    plan = plan_spot(request, catalog=tables)
     if rules is not None:
         write_whole(Path(rules), plan.rules.model_dump_json(indent=2) + "\n")
         remark(f"wrote {rules}")
-    emit(plan, spot_page(plan), output, out_file)
+    emit(plan, spot_page(plan), *shown)
+    return 0
+
+
+def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, shown: Shown) -> int:
+    """A service."""
+    from gpufleet.api.spot_service import plan_spot_service
+    from gpufleet.deploy.spot_fleet import spot_fleet
+    from gpufleet.report.spot_service import spot_service_page
+
+    if rules is not None:
+        raise UsageError("--rules writes the policy of a job", expected="-o json, whose answer holds that of a service")
+    plan = plan_spot_service(request, catalog=tables)
+    if fleet is not None:
+        write_whole(Path(fleet), spot_fleet(plan))
+        remark(f"wrote {fleet}")
+    emit(plan, spot_service_page(plan), *shown)
+    return 0
+
+
+def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], shown: Shown) -> int:
+    """What of a fleet could move, beside what the seeds state of spot."""
+    from gpufleet.api.spot_fleet import fleet_on_spot
+    from gpufleet.compat.rules.savings import spot_saving_of, stated_of_spot
+    from gpufleet.report.spot_fleet import spot_fleet_page
+    from gpufleet.results.spot_fleet import StatedSaving
+
+    def stated(cloud: str) -> StatedSaving | None:
+        seed = spot_saving_of(cloud)
+        return None if seed is None else StatedSaving(**seed._asdict())
+
+    if any(files):
+        raise UsageError("--rules and --spot-fleet are of one job or service", expected="--fleet without them")
+    fleet = fleet_on_spot(request, stated=stated, catalog=tables)
+    emit(fleet, spot_fleet_page(fleet, stated_of_spot()), *shown)
     return 0
 
 

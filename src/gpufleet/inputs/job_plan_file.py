@@ -15,8 +15,14 @@ from gpufleet.results.batch import BatchPlan
 from gpufleet.results.training import TrainingPlan
 
 WHAT = "a plan of a job"
-EXPECTED = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json"
-OF_TRAINING = "num_trained_parameters"
+EXPECTED = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json, or 'plan serve'"
+OF_TRAINING, OF_SERVICES = "num_trained_parameters", ({"rate_requests_per_s", "objectives"}, {"plans"})
+
+
+def is_service_plan(path: str | Path) -> bool:
+    """Whether a JSON file holds the plan of a service; what holds no plan at all is left to its reader."""
+    content = parse_json(read_text_file(path, WHAT, LARGEST_BYTES), f"{WHAT} {str(path)!r}", EXPECTED)
+    return isinstance(content, dict) and any(names <= set(content) for names in OF_SERVICES)
 
 
 def read_job_plan(path: str | Path) -> TrainingPlan | BatchPlan:

@@ -1,4 +1,4 @@
-"""A job with a deadline on spot machines, in words."""
+"""A job with a deadline on spot machines, or a service, in words."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import HOUR, Bounds, parse_duration
 
 DEFAULT_ZONES, DEFAULT_DRAWS, MOST_DRAWS, MOST_ZONES, MOST_MACHINES, MOST_SEED = 3, 200, 5000, 50, 10_000, 2**63 - 1
+DEFAULT_TARGET = 0.99
 LONGEST_S = 366 * 24 * HOUR
 TO = "-"
 
@@ -52,6 +53,7 @@ SPREAD = Kind("TIME[-TIME]", spread_of_time)
 class SpotRequest(Request):
     """A job and its deadline: the file of a plan of training or of a batch job, or the time that it takes.
 
+    Or a service: the file of its plan, and the `target` share of time in which all its machines are ready.
     `work_s` and `restart_s` may be ranges. Machines are `machine` ('aws:p3.2xlarge'), so many of them at once; without
     prices of the tables `spot_price` and `on_demand_price` say them. A `trace` is availability of one's own.
     """
@@ -68,6 +70,10 @@ class SpotRequest(Request):
         what="the work",
         label="work",
     )
+    target: float = usual(
+        DEFAULT_TARGET, SHARE, "All machines of a service are ready for this much of the time; default 99%.", LOAD,
+        what="the target", bounds=Bounds(0, 1, ""), label="target",
+    )  # fmt: skip
     machine: Sequence[str] | None = optional(
         names("CLOUD:TYPE,..."), "On one of these machine types: aws:p3.2xlarge.", RENTED, label="machine"
     )
@@ -88,7 +94,7 @@ class SpotRequest(Request):
         what="the price of on demand",
     )  # fmt: skip
     restart_s: Spread | None = optional(
-        SPREAD, "From the order of a machine until work goes on: 12min, 5min-20min.", SLACK, name="restart",
+        SPREAD, "From the order of a machine until it works: 12min, 5min-20min.", SLACK, name="restart",
         what="the restart", label="restart",
     )  # fmt: skip
     checkpoint_write_s: float | None = optional(
@@ -105,6 +111,9 @@ class SpotRequest(Request):
     )  # fmt: skip
     trace: str | NamedPath | None = optional(
         text("FILE"), "Availability that you saw, by zone (JSON or CSV), in place of what is drawn.", LOAD
+    )
+    fleet: str | NamedPath | None = optional(
+        text("fleet.yaml"), "What of today's fleet could move to spot: rows of machines and what they run.", BESIDE
     )
     availability: float | None = optional(
         SHARE, "Share of time in which a zone has the machines, with --mean-up.", LOAD,

@@ -8,14 +8,19 @@ from gpufleet.report.numbers import count, duration, percent, ranged_duration, s
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
 from gpufleet.results.base import Figure
 from gpufleet.results.spot import SpotMarketRow, SpotPlan, SpotPlay, SpotPrice, SpotRule
+from gpufleet.results.spot_service import SpotServicePlan
 
 NEAREST, SHARES_OF_TIME = 6, (0.5, 0.25, 0.1)
 SELDOM, ESTIMATED = 0.005, "estimated"
+TRANSFERRED = (
+    "Nobody publishes availability of newer GPUs: zones are drawn as those of AWS V100 and K80 were in 2022 and 2023. "
+    "--trace FILE takes what you saw, --availability and --mean-up what you know."
+)
 
 
 def spot_page(plan: SpotPlan) -> Page:
     """Headline, policies, markets, rules."""
-    tables = [policies_table(plan), *([markets_table(plan)] if len(plan.markets) > 1 else []), rules_table(plan)]
+    tables = [policies_table(plan), *([markets_table(plan, "job")] if len(plan.markets) > 1 else []), rules_table(plan)]
     return Page(headline(plan), tables, notes(plan), [question(plan)])
 
 
@@ -30,7 +35,7 @@ def headline(plan: SpotPlan) -> str:
     )
 
 
-def elsewhere(plan: SpotPlan) -> str:
+def elsewhere(plan: SpotPlan | SpotServicePlan) -> str:
     """Where on demand alone is cheapest, if that is another place than the market."""
     alone, market = plan.alone, plan.market
     if (alone.cloud, alone.region, alone.instance) == (market.cloud, market.region, market.instance):
@@ -108,14 +113,14 @@ def play_row(play: SpotPlay) -> Row:
     }
 
 
-def markets_table(plan: SpotPlan) -> Table:
+def markets_table(plan: SpotPlan | SpotServicePlan, what: str) -> Table:
     """Where else, by what it costs there."""
     columns = [
         Column("instance", "machine"),
         Column("region", "region"),
         Column("spot", "spot", align="right"),
         Column("on_demand", "on demand", align="right"),
-        Column("usd", "job", usd, align="right"),
+        Column("usd", what, usd, align="right"),
         Column("saved_ratio", "saves", percent, align="right"),
         Column("interruption", "taken a month"),
     ]
@@ -169,7 +174,7 @@ def slack_at(rule: SpotRule, left_s: float) -> float:
     return a.slack_s + (b.slack_s - a.slack_s) * share
 
 
-def price_notes(plan: SpotPlan) -> list[str]:
+def price_notes(plan: SpotPlan | SpotServicePlan) -> list[str]:
     """Of whom and of which day the prices of the answer are; a warning where one is an estimate or in doubt."""
     used = {"spot": plan.market.spot, "on demand": plan.market.on_demand, "on demand alone": plan.alone.price}
     told = {f"{price.source}, {price.basis}, {price.as_of}": what for what, price in used.items() if price.source}
@@ -192,10 +197,7 @@ def notes(plan: SpotPlan) -> list[str]:
     """What the figures rest on, and what they leave out."""
     found = [*plan.notes, *price_notes(plan)]
     if plan.grade == "transferred":
-        found.append(
-            "Nobody publishes availability of newer GPUs: zones are drawn as those of AWS V100 and K80 were in "
-            "2022 and 2023. --trace FILE takes what you saw, --availability and --mean-up what you know."
-        )
+        found.append(TRANSFERRED)
     if plan.usd_if_seldom_taken is not None:
         seldom = f"{usd(plan.usd_if_seldom_taken)} at the rate of interruptions that the cloud's advisor names"
         found.append(f"Optimistic end: {seldom}; it counts machines taken away, not starts refused.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpufleet.compat.rules.plausible import refuse_share, refuse_unless
-from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH_SEEDS
+from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH_SEEDS, PERCENT
 
 HOURS_PER_DAY = DAY / HOUR
 DAYS_PER_MONTH = HOURS_PER_MONTH_SEEDS / HOURS_PER_DAY
@@ -55,8 +55,24 @@ SPOT_SAVINGS = (
     SavingRange("GCP Preemptible", 0.6, 0.8),
     SavingRange("Azure Spot", 0.6, 0.9),
 )
+SPOT_TIPS, SPOT_TABLE = SavingRange("the guide's tips", 0.6, 0.7), SavingRange("the guide's price table", 0.45, 0.73)
 RESERVED_SAVING = SavingRange("Reserved, 1-3 years", 0.4, 0.6)
 SCHEDULED_SHUTDOWN_SAVING = SavingRange("Scheduled shutdown", 0.6, 0.7)
+
+
+def spot_saving_of(cloud: str) -> SavingRange | None:
+    """What the seeds state of spot on a cloud.
+
+    >>> spot_saving_of("aws")
+    SavingRange(name='AWS Spot', low_ratio=0.5, high_ratio=0.9)
+    """
+    return next((saving for saving in SPOT_SAVINGS if saving.name.casefold().startswith(cloud.casefold())), None)
+
+
+def stated_of_spot() -> str:
+    """What the seeds state of spot elsewhere, in words."""
+    low, high, lowest, highest = (f"{PERCENT * r:.0f}" for s in (SPOT_TIPS, SPOT_TABLE) for r in s[1:])
+    return f"elsewhere {low}-{high}%; their own price table spreads from {lowest} to {highest}%"
 
 
 def monthly_cost(

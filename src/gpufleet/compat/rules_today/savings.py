@@ -19,6 +19,7 @@ from gpufleet.compat.rules.savings import (
     monthly_cost,
     off_hours_ratio,
     saving_ratio,
+    stated_of_spot,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
 from gpufleet.domain.offer import Offer, PriceKind
@@ -219,8 +220,8 @@ def differences(q: SavingsQuestion) -> list[str]:
     """Where the seeds' months and shares come from."""
     lines = [
         "A month of the seeds has 720 hours and 4 weeks; ours has 730 hours and 4.35 weeks.",
-        "The seeds' savings are shares that somebody stated (spot 50-90%, elsewhere 60-70%; their own price table "
-        "spreads from 45 to 73%); ours are prices of one machine, with a date.",
+        f"The seeds' savings are shares that somebody stated (spot 50-90%, {stated_of_spot()}); ours are prices of one "
+        "machine, with a date.",
     ]
     if q.night is None:
         lines.append(

@@ -1,0 +1,313 @@
+"""`spot` of a service: what is on spot, on demand and spare, so that all machines are nearly always ready."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from gpufleet.answers.spot import drawn_figure
+from gpufleet.answers.spot_service import InTime, ready_shares, service_play
+from gpufleet.api.autoscaling import ScaledPlan, one_plan, scaled_plan, start_of_machine
+from gpufleet.api.plan_changes import recorded
+from gpufleet.api.recorded_question import request_of
+from gpufleet.api.spoken import spoken
+from gpufleet.api.spot import zones_drawn
+from gpufleet.api.spot_jobs import times
+from gpufleet.api.spot_markets import AskedMarkets, MarketPrices, markets_of
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.spot_availability import load_availability_fit
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.arrays import IntArray
+from gpufleet.domain.interruption import Spread
+from gpufleet.domain.spot_services import ServicePolicy
+from gpufleet.errors import UsageError
+from gpufleet.inputs.spot_trace import read_spot_trace
+from gpufleet.optimize.spot_services import (
+    PlayedPolicies,
+    ServiceTarget,
+    SpotAndOnDemand,
+    chosen_policies,
+    is_on_frontier,
+    most_nodes,
+    play_policies,
+    tick_for,
+)
+from gpufleet.questions.spot import SpotRequest
+from gpufleet.questions.words import refuse_out_of_range, words_of
+from gpufleet.records import dataclass
+from gpufleet.results.base import Figure, Input
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.spot import OnDemandAlone, SpotMarketRow
+from gpufleet.results.spot_service import SpotServicePlan, SpotServicePlay, ZonesPlay
+from gpufleet.simulate.spot_markets import drawn_nodes
+from gpufleet.simulate.spot_services import ZoneNodes
+from gpufleet.units import DAY, MINUTE
+
+DRAW_S, LEARNED_DRAWS, MOST_MARKETS, MOST_FEWER = 4 * DAY, 12, 6, 2
+PIECES, LEAST_PIECE_TICKS = 8, 2
+MOST_SERVICE_MACHINES = 50
+OF_JOBS = (
+    "deadline_s", "work_s", "machine", "machines", "checkpoint_write_s", "checkpoint_every_s", "reserve_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ZoneSupply:
+    """What zones have, in three parts: that which narrows policies down, which chooses, and which tells."""
+
+    narrows: ZoneNodes
+    chooses: ZoneNodes
+    tells: ZoneNodes
+    source: str
+    grade: str
+
+    def over(self, zones: int) -> ZoneNodes:
+        """What tells, of the first zones alone."""
+        return ZoneNodes.of(self.tells.nodes[:, :zones], self.tells.tick_s)
+
+
+@dataclass(frozen=True, eq=False)
+class SpotService:
+    """A service as it was understood: its plan, so many machines, and how long one takes to start."""
+
+    plan: ServePlan
+    scaled: ScaledPlan | None
+    num_machines: int
+    start_s: Spread
+    start_grade: str
+    notes: tuple[str, ...]
+
+
+def plan_spot_service(
+    request: SpotRequest | str | PathLike[str] | None = None, *, catalog: Catalog | None = None, **said: Any
+) -> SpotServicePlan:
+    """How a service runs on spot so that all machines of its plan are ready for the target share of time.
+
+    `request`: the file of a plan of `plan serve`, or a `SpotRequest`; words of it as keywords.
+    """
+    asked = request if isinstance(request, SpotRequest) else spoken(SpotRequest, request, said)
+    refuse_out_of_range(asked)
+    refuse_words_of_jobs(asked)
+    tables = load_catalog() if catalog is None else catalog
+    service = service_of(asked, tables)
+    answer = service.plan.answer
+    there = replace(asked, regions=asked.regions or regions_of(service.plan))
+    found = markets_of(there, [f"{answer.cloud}:{answer.instance}"], tables)
+    return answered(asked, service, supply_of(asked, service.num_machines, service.start_s.expected), found)
+
+
+def refuse_words_of_jobs(asked: SpotRequest) -> None:
+    """Refuse what only a job has."""
+    rows = {row.field: row for row in words_of(SpotRequest).values()}
+    said = [rows[name].flag for name in OF_JOBS if getattr(asked, name) != rows[name].default]
+    if said:
+        expected = "the plan says the machines, and a service has no end"
+        raise UsageError("a service is asked about as a job", found=", ".join(said), expected=expected)
+
+
+def regions_of(plan: ServePlan) -> Sequence[str] | None:
+    """The regions that the plan was asked about; all, where it does not say."""
+    return None if plan.basis is None else request_of(recorded(plan)).regions
+
+
+def service_of(asked: SpotRequest, tables: Catalog) -> SpotService:
+    """The service of a plan."""
+    plan = one_plan(str(asked.job))
+    num = plan.answer.instance_count
+    if plan.answer.replicas < num:
+        raise UsageError("a replica that spans machines is not planned on spot", found=plan.answer.layout)
+    if num > MOST_SERVICE_MACHINES:
+        raise UsageError("a service has too many machines", found=num, expected=f"at most {MOST_SERVICE_MACHINES}")
+    scaled = scaled_plan(plan, tables) if plan.objectives and plan.basis is not None else None
+    notes = () if scaled else ("The plan has no objective that a request could keep: what load does is not said.",)
+    if asked.restart_s is not None:
+        return SpotService(plan, scaled, num, asked.restart_s, "given", notes)
+    if scaled is None:
+        raise UsageError("the start of a machine cannot be estimated without objectives", expected="--restart 5min")
+    start = start_of_machine(scaled, tables).seconds
+    low, high = (start.value if end is None else end for end in (start.low, start.high))
+    return SpotService(plan, scaled, num, Spread(low, start.value, high), start.grade, notes)
+
+
+def supply_of(asked: SpotRequest, num_machines: int, start_s: float) -> ZoneSupply:
+    """When zones have machines: by a trace, whose first half chooses and whose second tells, or drawn."""
+    fit = load_availability_fit()
+    if asked.trace is not None:
+        seen = read_spot_trace(str(asked.trace))
+        tick_s = tick_for(start_s, min(seen.tick_s, fit.tick_s))
+        nodes = seen.regridded(tick_s)
+        half = nodes.shape[1] // 2
+        if half < LEAST_PIECE_TICKS:
+            raise UsageError(
+                "the trace is too short", expected=f"{2 * LEAST_PIECE_TICKS} ticks of {tick_s:g} s at least"
+            )
+        chooses, tells = (in_pieces(part, tick_s) for part in (nodes[:, :half], nodes[:, half : 2 * half]))
+        return ZoneSupply(chooses, chooses, tells, f"your trace of {seen.span_s / DAY:.3g} days", "measured")
+    zones, source, grade = zones_drawn(asked, fit)
+    tick_s = tick_for(start_s, fit.tick_s)
+    ticks, most = round(DRAW_S / fit.tick_s), most_nodes(num_machines)
+    rng = np.random.default_rng(asked.seed)
+    narrows, chooses, tells = (
+        ZoneNodes.of(
+            np.repeat(drawn_nodes(rng, fit, zones, num, ticks, most), round(fit.tick_s / tick_s), axis=2), tick_s
+        )
+        for num in (LEARNED_DRAWS, asked.draws // 2, asked.draws // 2)
+    )
+    return ZoneSupply(narrows, chooses, tells, source, grade)
+
+
+def in_pieces(nodes: IntArray, tick_s: float) -> ZoneNodes:
+    """A trace by zone and tick in pieces of a day at least, for a range."""
+    num = int(np.clip(nodes.shape[1] * tick_s / DAY, 1, PIECES))
+    length = nodes.shape[1] // num
+    return ZoneNodes.of(np.stack([nodes[:, i * length : (i + 1) * length] for i in range(num)]), tick_s)
+
+
+def chosen_play(
+    asked: SpotRequest, num: int, start_s: float, supply: ZoneSupply, found: AskedMarkets
+) -> tuple[MarketPrices, PlayedPolicies, SpotServicePlay]:
+    """The market where the answer costs least, all that is told there, the answer first, and how that did."""
+    target = ServiceTarget(asked.target, prices_of(found.markets[0]))
+    chosen = chosen_policies(supply.narrows, supply.chooses, num, start_s, target)
+    told = play_policies(supply.tells, num, start_s, [chosen.answer, chosen.fixed, *chosen.frontier])
+    market = ranked(told, found)[0]
+    return market, told, service_play(told, 0, prices_of(market), supply.grade, None)
+
+
+def ranked(told: PlayedPolicies, found: AskedMarkets) -> list[MarketPrices]:
+    """Markets by what the answer costs there."""
+    return sorted(found.markets, key=lambda market: float(told.usd_per_hour(prices_of(market))[0]))
+
+
+def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found: AskedMarkets) -> SpotServicePlan:
+    """The answer at the market where it costs least."""
+    num, start = service.num_machines, service.start_s
+    market, told, _ = chosen_play(asked, num, start.expected, supply, found)
+    prices, alone, policy = prices_of(market), alone_of(found, num), told.policies[0]
+    in_time = None if service.scaled is None else in_time_at(service.scaled)
+    answer, fixed, *others = (
+        service_play(told, row, prices, supply.grade, in_time) for row in range(len(told.policies))
+    )
+    rows = [market_row(told, each, alone.usd, supply.grade) for each in ranked(told, found)[:MOST_MARKETS]]
+    slow = play_policies(supply.tells, num, start.high, [policy])
+    return SpotServicePlan(
+        model=service.plan.model,
+        num_machines=num,
+        replicas_per_machine=service.plan.answer.replicas // num,
+        start=Figure(value=start.expected, unit="s", low=start.low, high=start.high, grade=service.start_grade),
+        target_ratio=asked.target,
+        market=rows[0],
+        markets=rows,
+        zones=supply.tells.nodes.shape[1],
+        availability_ratio=float((supply.tells.nodes >= 1).mean()),
+        availability_source=supply.source,
+        grade=supply.grade,
+        answer=answer,
+        frontier=undominated([answer, *others]),
+        fixed=fixed,
+        fewer_zones=fewer_zones(supply, service, policy, prices),
+        alone=alone,
+        attained_if_slow_ratio=float(slow.attained_ratio()[0]),
+        most_usd_per_hour=most_usd_per_hour(answer, alone.usd, prices),
+        ready=ready_shares(told, 0, in_time),
+        num_draws=told.num_pieces,
+        seed=asked.seed,
+        inputs=inputs_of(asked, service),
+        notes=list(service.notes),
+    )
+
+
+def prices_of(market: MarketPrices) -> SpotAndOnDemand:
+    """Of one machine."""
+    return SpotAndOnDemand(market.spot_usd_per_hour, market.on_demand_usd_per_hour)
+
+
+def alone_of(found: AskedMarkets, num: int) -> OnDemandAlone:
+    """All machines on demand, at the cheapest price on demand."""
+    place, price = found.alone.place, found.alone.price
+    usd = price.usd_per_hour * num
+    return OnDemandAlone(cloud=place.cloud, region=place.region, instance=place.instance, price=price, usd=usd)
+
+
+def market_row(told: PlayedPolicies, market: MarketPrices, alone_usd: float, grade: str) -> SpotMarketRow:
+    """What the answer's policy costs at a market."""
+    usd = drawn_figure(told.by_policy(told.runs.usd_per_hour(*prices_of(market)))[0], "USD/h", grade)
+    return SpotMarketRow(
+        cloud=market.place.cloud,
+        region=market.place.region,
+        instance=market.place.instance,
+        gpu=market.place.gpu,
+        gpus_per_instance=market.place.gpus_per_instance,
+        spot=market.spot,
+        on_demand=market.on_demand,
+        interruption=market.interruption,
+        usd=usd,
+        saved_ratio=1 - usd.value / alone_usd,
+    )
+
+
+def undominated(plays: Sequence[SpotServicePlay]) -> list[SpotServicePlay]:
+    """Plays that none beats in both cost and time with all machines ready, the cheapest first."""
+    attained, usd = (
+        np.array(each) for each in zip(*((p.attained.value, p.usd_per_hour.value) for p in plays), strict=True)
+    )
+    kept = [plays[row] for row in np.flatnonzero(is_on_frontier(attained, usd)).tolist()]
+    return sorted(kept, key=lambda play: play.usd_per_hour.value)
+
+
+def fewer_zones(
+    supply: ZoneSupply, service: SpotService, policy: ServicePolicy, prices: SpotAndOnDemand
+) -> list[ZonesPlay]:
+    """What the answer's policy comes to over the first zones alone."""
+    fewer = range(max(supply.tells.nodes.shape[1] - MOST_FEWER, 1), supply.tells.nodes.shape[1])
+    plays = {
+        zones: play_policies(supply.over(zones), service.num_machines, service.start_s.expected, [policy])
+        for zones in fewer
+    }
+    return [
+        ZonesPlay(zones=n, usd_per_hour=float(p.usd_per_hour(prices)[0]), attained_ratio=float(p.attained_ratio()[0]))
+        for n, p in plays.items()
+    ]
+
+
+def most_usd_per_hour(play: SpotServicePlay, alone_usd: float, prices: SpotAndOnDemand) -> float:
+    """The price of a spot machine at which the answer costs what all machines on demand do   [USD/h]."""
+    beside = play.on_demand_machines * prices.on_demand_usd_per_hour
+    return max(alone_usd - beside, 0.0) / play.spot_machines if play.spot_machines else 0.0
+
+
+def in_time_at(scaled: ScaledPlan) -> InTime:
+    """The share of requests that keep their limits, by the number of machines ready.
+
+    They share the plan's rate; where that is more than they sustain, the queue grows and nobody is in time.
+    """
+    rate, replica = scaled.plan.rate_requests_per_s, scaled.replica
+
+    def in_time(machines: int) -> float:
+        each = rate / machines if machines else math.inf
+        if each > replica.sustained_per_s:
+            return 0.0
+        return float(replica.share_within(np.array([each]), np.zeros(1))[0])
+
+    return in_time
+
+
+def inputs_of(asked: SpotRequest, service: SpotService) -> list[Input]:
+    """What was understood, and where it came from."""
+    defaults = {row.field: row.default for row in words_of(SpotRequest).values()}
+
+    def origin(field: str, else_from: str = "default") -> str:
+        return "given" if getattr(asked, field) != defaults[field] else else_from
+
+    said = [
+        ("machines", str(service.num_machines), "file"),
+        ("target", f"{asked.target:.4g}", origin("target")),
+        ("start", times(service.start_s, MINUTE, "min"), origin("restart_s", "file")),
+        ("zones", str(asked.zones), origin("zones")),
+    ]
+    return [Input(name=name, value=value, origin=where) for name, value, where in said]

@@ -1,0 +1,104 @@
+"""What of a fleet could move to spot, as a page: a row for each kind of machine, with saving, risk and why not."""
+
+from __future__ import annotations
+
+from gpufleet.report.numbers import percent, plural, several, usd_per_hour, usd_per_month
+from gpufleet.report.page import WARNING, Column, Page, Row, Table
+from gpufleet.report.spot import ESTIMATED, TRANSFERRED, spoken_price
+from gpufleet.report.spot_service import share
+from gpufleet.results.spot_fleet import SpotFleet, SpotFleetRow
+from gpufleet.units import HOURS_PER_MONTH
+
+
+def spot_fleet_page(fleet: SpotFleet, beside: str = "") -> Page:
+    """Headline, rows, notes; `beside` is what others state of spot, in words."""
+    return Page(headline(fleet), [rows_table(fleet)], notes(fleet, beside), [question(fleet)])
+
+
+def headline(fleet: SpotFleet) -> str:
+    """What moves, and what that saves of today's bill."""
+    moves = [row for row in fleet.rows if row.saved_usd_per_hour > 0]
+    if not moves:
+        return f"Nothing of {rows_of(fleet)} saves on spot."
+    machines = sum(row.instance_count for row in moves)
+    saved, today = fleet.saved_usd_per_hour, fleet.usd_per_hour
+    return (
+        f"Move {plural(machines, 'machine')} of {len(moves)} of {rows_of(fleet)} to spot: saves "
+        f"{usd_per_month(saved * HOURS_PER_MONTH)}, {percent(saved / today)} of {usd_per_hour(today)}."
+    )
+
+
+def rows_of(fleet: SpotFleet) -> str:
+    """How many rows there are."""
+    return plural(len(fleet.rows), "row")
+
+
+def question(fleet: SpotFleet) -> str:
+    """What was asked, in a sentence."""
+    return (
+        f"Savings are of today's cost, mean and 10th to 90th percentile of {several(fleet.num_draws, 'draw')}; "
+        f"{plural(fleet.zones, 'zone')} ({fleet.availability_source})."
+    )
+
+
+def rows_table(fleet: SpotFleet) -> Table:
+    """Row by row."""
+    columns = [
+        Column("name", "row"),
+        Column("runs", "runs"),
+        Column("usd_per_hour", "today", usd_per_hour, align="right"),
+        Column("spot", "spot each", align="right"),
+        Column("saved", "saves", align="right"),
+        Column("stated", "stated", align="right"),
+        Column("risk", "risk"),
+        Column("how", "how", below=True),
+    ]
+    return Table(columns, [table_row(row) for row in fleet.rows], "What could move")
+
+
+def table_row(row: SpotFleetRow) -> Row:
+    """One kind of machine."""
+    return {
+        "name": row.name,
+        "runs": row.runs,
+        "usd_per_hour": row.usd_per_hour,
+        "spot": "-" if row.spot is None else spoken_price(row.spot),
+        "saved": saved_words(row),
+        "stated": "-" if row.stated is None else f"{percent(row.stated.low_ratio)}-{percent(row.stated.high_ratio)}",
+        "risk": risk_words(row),
+        "how": f"stays: {row.why_not}" if row.why_not else f"{row.region}: {row.how}",
+    }
+
+
+def saved_words(row: SpotFleetRow) -> str:
+    """What it saves, with its range."""
+    if row.saved_ratio is None:
+        return "-"
+    low, high = (percent(end).removesuffix("%") for end in (row.saved_ratio.low, row.saved_ratio.high))
+    return f"{percent(row.saved_ratio.value)} ({low} to {high})"
+
+
+def risk_words(row: SpotFleetRow) -> str:
+    """What may go wrong."""
+    if row.short_ratio is not None:
+        return f"short {share(row.short_ratio)}"
+    return "-" if row.late_ratio is None else f"late {percent(row.late_ratio)}"
+
+
+def notes(fleet: SpotFleet, beside: str) -> list[str]:
+    """What the figures rest on."""
+    found = []
+    if any(row.spot is not None and row.spot.basis == ESTIMATED for row in fleet.rows):
+        found.append(f"{WARNING}prices of spot with ~ are estimates: say yours with spot_price in their rows.")
+    if any(row.usd_per_hour is None for row in fleet.rows):
+        found.append(f"{WARNING}rows whose price is unknown are in no sum: say it, '4 aws:g5.xlarge@1.01/h'.")
+    found.append(
+        "short: share of time in which not all machines of a service are ready; late: of draws in which a job ends "
+        "after its deadline."
+    )
+    if beside:
+        found.append(f"stated: what the former documents state of spot on that cloud; {beside}.")
+    used = [price for row in fleet.rows for price in (row.price, row.spot) if price is not None and price.source]
+    sources = {f"{price.source}, {price.basis}, {price.as_of}" for price in used}
+    found += [f"Prices, never live: {'; '.join(sorted(sources))}."] if sources else []
+    return [*found, *([TRANSFERRED] if fleet.grade == "transferred" else []), *fleet.notes]

@@ -1,0 +1,222 @@
+"""A service on spot, as a page: what it costs and saves, how often all machines are ready, what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import duration, percent, plural, ranged_duration, significant, usd, usd_per_hour
+from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
+from gpufleet.report.spot import SELDOM, TRANSFERRED, elsewhere, markets_table, price_notes, ranged_usd, spoken_price
+from gpufleet.results.base import Figure
+from gpufleet.results.spot_service import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
+from gpufleet.units import PERCENT
+
+NEARLY_ALL, SHOWN_RATIO = 0.995, 0.0015
+STANDS_IN = {"none": "never", "missing": "for missing", "unready": "for unready"}
+
+
+def spot_service_page(plan: SpotServicePlan) -> Page:
+    """Headline, the frontier, what to set, machines that are ready, markets."""
+    markets = [markets_table(plan, "an hour")] if len(plan.markets) > 1 else []
+    tables = [frontier_table(plan), settings_table(plan), ready_table(plan), *markets]
+    return Page(headline(plan), tables, notes(plan), [question(plan)])
+
+
+def headline(plan: SpotServicePlan) -> str:
+    """What it costs and saves, and for how much of the time all machines are ready."""
+    alone = f"{usd_per_hour(plan.alone.usd)}{elsewhere(plan)}"
+    if plan.saved_ratio <= SELDOM:
+        return f"Run all {plan.num_machines} on demand: {alone}. Spot saves nothing at {share(plan.target_ratio)}."
+    best = plan.answer
+    return (
+        f"{how_words(plan)}: {ranged_usd(best.usd_per_hour)} an hour, {percent(plan.saved_ratio)} less than on demand "
+        f"({alone}); all {plan.num_machines} ready {ranged_share(best.attained)} of the time{in_time_words(plan)}."
+    )
+
+
+def how_words(plan: SpotServicePlan) -> str:
+    """Which machines, in a sentence."""
+    policy, zones = plan.answer.policy, plural(plan.zones, "zone")
+    floor = f", {policy.floor} always on demand" if policy.floor else ""
+    spares = f", with up to {plural(policy.spares, 'spare')}" if policy.spares else ""
+    stands_in = " and on demand standing in" if policy.fallback != "none" else ""
+    beside = f"{spares}{stands_in}" if spares else stands_in.replace(" and", ", with", 1)
+    return f"Run {plan.num_machines - policy.floor} on spot over {zones}{floor}{beside}"
+
+
+def in_time_words(plan: SpotServicePlan) -> str:
+    """How many requests keep their limits, where that is known, beside those that do with all machines ready."""
+    if plan.answer.in_time_ratio is None:
+        return ""
+    at_best = next((r.in_time_ratio for r in plan.ready if r.machines == plan.num_machines), None)
+    beside = "" if at_best is None else f" ({share(at_best)} with {plan.num_machines})"
+    return f", {share(plan.answer.in_time_ratio)} of requests in time{beside}"
+
+
+def share(ratio: float) -> str:
+    """A share of time, with the more digits the nearer it is to all.
+
+    >>> share(0.95), share(0.9923), share(0.9987)
+    ('95.0%', '99.2%', '99.87%')
+    """
+    return f"{ratio * PERCENT:.{2 if NEARLY_ALL <= ratio < 1 else 1}f}%"
+
+
+def ranged_share(figure: Figure) -> str:
+    """The same with its range."""
+    if figure.low is None or figure.high is None or figure.low == figure.high:
+        return share(figure.value)
+    return f"{share(figure.value)} ({share(figure.low)} to {share(figure.high)})"
+
+
+def question(plan: SpotServicePlan) -> str:
+    """What was asked, in a sentence."""
+    m = plan.market
+    where = m.cloud if m.cloud == m.instance else f"{m.cloud} {m.instance}, {m.region}"
+    prices = f"spot {spoken_price(m.spot)}, on demand {spoken_price(m.on_demand)} each"
+    start = ranged_duration(plan.start.value, plan.start.low, plan.start.high)
+    return (
+        f"{plan.model} on {plan.num_machines}x {where} ({prices}), all ready for {share(plan.target_ratio)} of the "
+        f"time; a start takes {start}. {plural(plan.zones, 'zone').capitalize()}, each with any machine "
+        f"{percent(plan.availability_ratio)} of the time ({plan.availability_source})."
+    )
+
+
+def settings_table(plan: SpotServicePlan) -> Table:
+    """What to set."""
+    policy = plan.answer.policy
+    lines = [
+        f"spot: {plan.num_machines - policy.floor} machines over {plural(plan.zones, 'zone')}{spares_words(policy)}",
+        f"order spot {calm_words(policy)}, where fewest of yours are",
+        f"on demand: {policy.floor} always; {fallback_words(policy)}",
+        f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it all on demand is cheaper",
+        *(
+            f"over {plural(each.zones, 'zone')} alone: {usd_per_hour(each.usd_per_hour)}, all ready "
+            f"{share(each.attained_ratio)} of the time"
+            for each in plan.fewer_zones
+        ),
+    ]
+    return lines_table("What to set", lines)
+
+
+def spares_words(policy: SpotServicePolicy) -> str:
+    """When spares are held."""
+    if not policy.spares:
+        return ", no spares"
+    if policy.young_s is None:
+        return f", and always {plural(policy.spares, 'spare')}"
+    return f", and up to {policy.spares} more: one for each in a zone that lost one within {duration(policy.young_s)}"
+
+
+def calm_words(policy: SpotServicePolicy) -> str:
+    """Where spot is ordered."""
+    return f"in zones that have lost none for {duration(policy.calm_s)}" if policy.calm_s else "in any zone that has it"
+
+
+def fallback_words(policy: SpotServicePolicy) -> str:
+    """When on demand stands in."""
+    if policy.fallback == "none":
+        return "it never stands in for spot"
+    starting = "" if policy.fallback == "missing" else " or still starts"
+    held = f" for {duration(policy.hold_s)}" if policy.hold_s else ""
+    return f"one more for each that spot lacks{starting}, given back once spot has been ready{held}"
+
+
+def frontier_table(plan: SpotServicePlan) -> Table:
+    """Policies that none beats in both cost and time with all ready; the best fixed one beside them."""
+    columns = [
+        Column("usd", "an hour", usd, align="right"),
+        Column("attained", "all ready", share, align="right"),
+        Column("attained_low", "10%", share, align="right", priority=1),
+        Column("in_time", "in time", lambda each: "unknown" if each is None else share(each), align="right"),
+        Column("floor", "floor", align="right"),
+        Column("spares", "spares", align="right"),
+        Column("fallback", "stands in"),
+        Column("calm_s", "calm for", lambda each: duration(each) if each else "0", align="right"),
+        Column("losses", "lost a day", significant, align="right"),
+    ]
+    title = "Policies that none beats in cost and in time with all ready"
+    chosen = next((i for i, play in enumerate(plan.frontier) if play == plan.answer), None)
+    rows = [play_row(play) for play in plan.frontier]
+    return Table(columns, rows, title, chosen=chosen)
+
+
+def play_row(play: SpotServicePlay) -> Row:
+    """One policy."""
+    return {
+        "usd": play.usd_per_hour.value,
+        "attained": play.attained.value,
+        "attained_low": play.attained.low,
+        "in_time": play.in_time_ratio,
+        "floor": play.policy.floor,
+        "spares": play.policy.spares,
+        "fallback": STANDS_IN[play.policy.fallback],
+        "calm_s": play.policy.calm_s,
+        "losses": play.losses_per_day,
+    }
+
+
+def ready_table(plan: SpotServicePlan) -> Table:
+    """How long so many machines are ready under the answer, and what that does to requests."""
+    columns = [
+        Column("machines", "ready"),
+        Column("time_ratio", "of the time", share, align="right"),
+        Column("in_time", "requests in time", lambda each: "unknown" if each is None else share(each), align="right"),
+    ]
+    return Table(columns, ready_rows(plan.ready, plan.num_machines), "Machines ready under the first")
+
+
+def ready_rows(ready: Sequence[ReadyShare], num_machines: int) -> list[Row]:
+    """All and more are one row, the fewest that hardly ever happen another."""
+    parts = {f"all {num_machines}": [r for r in ready if r.machines >= num_machines]}
+    below = sorted((r for r in ready if r.machines < num_machines), key=lambda r: -r.machines)
+    seldom = [r for r in below if r.time_ratio < SHOWN_RATIO]
+    parts |= {str(r.machines): [r] for r in below if r.time_ratio >= SHOWN_RATIO}
+    parts |= {"others": seldom}
+    return [ready_row(name, rows) for name, rows in parts.items() if rows]
+
+
+def ready_row(name: str, rows: Sequence[ReadyShare]) -> Row:
+    """Some numbers of machines together."""
+    time = sum(r.time_ratio for r in rows)
+    known = [r.time_ratio * r.in_time_ratio for r in rows if r.in_time_ratio is not None]
+    return {"machines": name, "time_ratio": time, "in_time": sum(known) / time if len(known) == len(rows) else None}
+
+
+def notes(plan: SpotServicePlan) -> list[str]:
+    """What the figures rest on, and what they leave out."""
+    found = [*missed(plan), *plan.notes, *price_notes(plan)]
+    if plan.grade == "transferred":
+        found.append(TRANSFERRED)
+    found.append(f"Chosen on other draws than those told here. {fixed_words(plan)}")
+    if plan.attained_if_slow_ratio < plan.answer.attained.value:
+        slow = duration(plan.start.high)
+        found.append(f"Where each start takes {slow}, all are ready {share(plan.attained_if_slow_ratio)} of the time.")
+    found.append(
+        "On demand is taken to be had whenever it is asked for. Requests in time are closed forms of a steady rate; "
+        f"gpufleet simulate PLAN.json --spot-trace FILE --on-demand "
+        f"{plan.answer.policy.floor * plan.replicas_per_machine} replays them one by one, each "
+        "machine of the trace a replica, without spares and with nothing that stands in."
+    )
+    if plan.market.cloud == "aws":
+        found.append("--spot-fleet OUT.tf writes the fleet for Terraform.")
+    return found
+
+
+def missed(plan: SpotServicePlan) -> list[str]:
+    """That the target is not kept on the draws that are told."""
+    if plan.keeps_target:
+        return []
+    return [
+        f"{WARNING}all are ready {share(plan.answer.attained.value)} of the time here, short of "
+        f"{share(plan.target_ratio)}: take the next of the policies, or ask for more."
+    ]
+
+
+def fixed_words(plan: SpotServicePlan) -> str:
+    """The best policy whose numbers never change, beside the answer."""
+    fixed = plan.fixed
+    if fixed.policy == plan.answer.policy:
+        return "No policy that changes its numbers is cheaper."
+    how = f"{fixed.policy.floor} on demand and {plural(fixed.policy.spares, 'spare')}, never changed"
+    return f"{how}, cost {usd_per_hour(fixed.usd_per_hour.value)}, all ready {share(fixed.attained.value)}."
