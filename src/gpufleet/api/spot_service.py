@@ -12,9 +12,9 @@ import numpy as np
 
 from gpufleet.answers.spot import drawn_figure
 from gpufleet.answers.spot_service import InTime, ready_shares, service_play
-from gpufleet.api.autoscaling import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.recorded_question import request_of
+from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot import zones_drawn
 from gpufleet.api.spot_jobs import times
