@@ -154,6 +154,7 @@ def test_units_are_converted_by_name(path: Path) -> None:
 def test_the_core_touches_no_file_network_clock_or_dice(path: Path) -> None:
     allowed = PURE_LIBRARY | ({"pydantic"} if "results" in path.parts else set())
     allowed |= {"importlib"} if path.name == "compiled.py" else set()  # the compiler is there or it is not
+    allowed |= {"importlib", "ortools"} if path.name == "schedule_solver.py" else set()  # the same of the solver
     foreign = {m for m in imported_modules(tree_of(path)) if m.partition(".")[0] not in allowed}
     assert foreign == set()
 
