@@ -82,6 +82,16 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Duration:
+    """How long a job takes, with its range where a model tells it."""
+
+    work_s: float
+    low_s: float
+    high_s: float
+    grade: str = "given"
+
+
+@dataclass(frozen=True)
 class Way:
     """One way to run a job: so many GPUs of a pool at once, or a share of one, for so long.
 
@@ -93,7 +103,6 @@ class Way:
     work_s: float
     restart_s: float = 0.0
     watts_per_gpu: float | None = None
-    grade: str = "given"
 
     def __post_init__(self) -> None:
         if not (0 < self.work_s < math.inf and 0 <= self.restart_s < math.inf and self.milli_gpus >= 1):

@@ -5,24 +5,29 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 
-from gpufleet.errors import Infeasible
 from gpufleet.optimize.schedule_grid import Grid, Placement, SlotJob
 from gpufleet.optimize.schedule_occupancy import PoolOccupancy
 
 
-def edf_schedule(grid: Grid) -> list[Placement]:
+def edf_schedule(grid: Grid) -> list[Placement] | None:
     """Earliest deadline first with holes filled: jobs by deadline, each where it is in time for the least money.
 
-    Where nothing is in time, it runs where it is done first. A job inherits the deadline of what waits for it. Where the
-    budget does not last so long, jobs that could do without rent take none; then whoever has to rent waits for the
-    cheapest hours.
+    Where nothing is in time it runs where it is done first. A job inherits the deadline of what waits for it. Where the
+    budget does not last, jobs that can do without rent take none; None where it does not last even so.
     """
+    placed = placed_in_order(grid, by_deadline(grid))
+    return thrifty_schedule(grid) if placed is None else placed
+
+
+def thrifty_schedule(grid: Grid) -> list[Placement] | None:
+    """The same where only those rent that have to."""
+    return placed_in_order(grid, by_deadline(grid), thrifty=True)
+
+
+def by_deadline(grid: Grid) -> Callable[[int], tuple[int, int]]:
+    """The rank of a job: its deadline or that of what waits for it."""
     inherited = inherited_deadlines(grid)
-    for is_thrifty in (False, True):
-        placed = placed_in_order(grid, lambda job: (inherited[job], job), thrifty=is_thrifty)
-        if placed is not None:
-            return placed
-    raise Infeasible("the budget does not last")
+    return lambda job: (inherited[job], job)
 
 
 def inherited_deadlines(grid: Grid) -> list[int]:

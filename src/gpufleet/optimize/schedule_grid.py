@@ -185,11 +185,15 @@ class Grid:
         for number, job in enumerate(self.jobs):
             ways = [job.ways[w] for w in self.possible[number]]
             late += job.weight * max(job.earliest + min(way.slots for way in ways) - job.deadline, 0)
-            usd += min(self._least_milli_usd(way) for way in ways)
+            usd += self.least_milli_usd(number)
             energy += min(way.watts * way.slots for way in ways)
         return Score(late, usd, energy)
 
-    def _least_milli_usd(self, way: SlotWay) -> int:
+    def least_milli_usd(self, number: int) -> int:
+        """What a job costs at least, in the cheapest hours on its cheapest way   [thousandths of USD]."""
+        return min(self._least_of(self.jobs[number].ways[w]) for w in self.possible[number])
+
+    def _least_of(self, way: SlotWay) -> int:
         spent = self.spent[way.pool]
         return int(np.rint((spent[way.slots :] - spent[: -way.slots]).min() * way.milli / WHOLE_MILLI))
 

@@ -6,6 +6,7 @@ Ruin and recreate (Schrimpf et al. 2000, doi:10.1006/jcph.1999.6413): what is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.schedule import best_hole, empty_pools, inherited_deadlines
 from gpufleet.optimize.schedule_grid import Grid, Placement, Score
 
+Answer = TypeVar("Answer")
 FEWEST, MOST = 2, 24
 """Jobs that are taken out at once."""
 OF_LATE, AT_FRONT, SWAPPED = 0.7, 0.5, 0.5
@@ -99,6 +101,14 @@ class Workbench:
         self.rent = sum(self.grid.rent_of(j, p) for j, p in self.placed.items()) if self.grid.has_rent else 0
         for j in numbers:
             self.start[j], self.end[j] = self.placed[j].start, self.placed[j].end
+
+    def without(self, number: int, ask: Callable[[int], Answer]) -> Answer:
+        """What is asked while a job is taken out of its pool."""
+        self._give_back(number)
+        try:
+            return ask(number)
+        finally:
+            self._take(number)
 
     @property
     def schedule(self) -> list[Placement]:
