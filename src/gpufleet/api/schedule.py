@@ -16,7 +16,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.optimize.schedule import edf_schedule
+from gpufleet.optimize.schedule import begun_sooner, edf_schedule
 from gpufleet.optimize.schedule_grid import Grid, Placement, Score
 from gpufleet.optimize.schedule_relaxations import circle_of, circle_relaxation, relaxations_of
 from gpufleet.optimize.schedule_search import improved
@@ -102,7 +102,15 @@ def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> Schedule
     found_by = found_by_of(grid.score(edf), grid.score(searched), grid.score(best.placed))
     more = one_more_of_each(grid, best, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
     return ScheduleFound(
-        edf, best.placed, best.bound, found_by, best.is_optimal, more, is_installed(), True, asked.seed
+        edf,
+        begun_sooner(grid, best.placed),
+        best.bound,
+        found_by,
+        best.is_optimal,
+        more,
+        is_installed(),
+        True,
+        asked.seed,
     )
 
 

@@ -114,3 +114,32 @@ def best_hole(
     if not paid:
         return None
     return min(paid, key=lambda p: (grid.late(number, p), grid.milli_usd(number, p), p.end, grid.watt_slots(number, p)))
+
+
+def placed_from(grid: Grid, chosen: Sequence[Placement], not_before: Callable[[int, int], int]) -> list[Placement]:
+    """The same ways in the same order: each piece in the first hole, not before a slot that its job and start tell."""
+    pools, placed = empty_pools(grid), dict[int, Placement]()
+    for number in sorted(range(len(chosen)), key=lambda j: chosen[j].start):
+        wanted = chosen[number]
+        way = grid.jobs[number].ways[wanted.way]
+        earliest, lane = earliest_start(grid, placed, number), -1
+        pieces = []
+        for start, slots in wanted.pieces:
+            begin, lane = pools[way.pool].first_hole(way, max(earliest, not_before(number, start)), slots)
+            pieces.append((begin, slots))
+            earliest = begin + slots + 1
+        placed[number] = Placement(wanted.way, tuple(pieces), lane)
+        pools[way.pool].take(way, placed[number])
+    return [placed[number] for number in range(len(chosen))]
+
+
+def begun_sooner(grid: Grid, placed: Sequence[Placement]) -> Sequence[Placement]:
+    """Each run as soon as there is room, but where hours differ in price: kept where that is no worse."""
+
+    def not_before(number: int, start: int) -> int:
+        pool = grid.pools[grid.jobs[number].ways[placed[number].way].pool]
+        return 0 if pool.prices.is_flat else start
+
+    sooner = placed_from(grid, placed, not_before)
+    is_no_worse = grid.score(sooner) <= grid.score(placed) and grid.rent(sooner) <= grid.budget_milli_usd
+    return sooner if is_no_worse else placed

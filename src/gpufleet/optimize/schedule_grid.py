@@ -197,6 +197,10 @@ class Grid:
         spent = self.spent[way.pool]
         return int(np.rint((spent[way.slots :] - spent[: -way.slots]).min() * way.milli / WHOLE_MILLI))
 
+    def rent(self, placed: Sequence[Placement]) -> int:
+        """What a schedule takes of the budget   [thousandths of USD]."""
+        return sum(self.rent_of(j, p) for j, p in enumerate(placed))
+
     @cached_property
     def possible(self) -> tuple[tuple[int, ...], ...]:
         """By job: the ways that can ever run."""

@@ -37,7 +37,7 @@ def why_now(grid: Grid, bench: Workbench, number: int, ending: dict[tuple[int, i
     if not pool.clear_starts(way, placed.start - 1, placed.start - 1 + slots, slots).any():
         return waits_for(grid, way, placed, [j for j in ending.get((way.pool, placed.start), []) if j != number])
     if not grid.pools[way.pool].prices.is_flat:
-        return Reason.of("schedule_cheaper_hour", usd=grid.milli_usd(number, placed) / MILLI_USD)
+        return Reason.of("schedule_cheaper_hour")
     return Reason.of("schedule_in_time_anyway")
 
 
@@ -72,13 +72,14 @@ def compared(grid: Grid, number: int, placed: Placement, other: Placement) -> Re
     late = (grid.late(number, other) - grid.late(number, placed)) * grid.slot_s
     usd = (grid.milli_usd(number, other) - grid.milli_usd(number, placed)) / MILLI_USD
     saved = grid.watt_slots(number, other) - grid.watt_slots(number, placed)
-    pool = grid.pools[grid.jobs[number].ways[other.way].pool].name
+    way = grid.asked[number].ways[other.way]
+    than: dict[str, str | float] = {"pool": way.pool, "gpus": way.gpus}
     if late > 0 and grid.jobs[number].deadline < NEVER:
-        return Reason.of("schedule_others_late", pool=pool, hours_s=late)
+        return Reason.of("schedule_others_late", **than, hours_s=late)
     if usd > 0:
-        return Reason.of("schedule_costs_less", pool=pool, usd=usd)
+        return Reason.of("schedule_costs_less", **than, usd=usd)
     if saved > 0:
-        return Reason.of("schedule_less_energy", pool=pool)
+        return Reason.of("schedule_less_energy", **than)
     if other.end > placed.end:
-        return Reason.of("schedule_sooner", pool=pool, hours_s=(other.end - placed.end) * grid.slot_s)
-    return Reason.of("schedule_leaves_room", pool=pool)
+        return Reason.of("schedule_sooner", **than, hours_s=(other.end - placed.end) * grid.slot_s)
+    return Reason.of("schedule_leaves_room", **than)

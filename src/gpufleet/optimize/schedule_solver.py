@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
-from gpufleet.optimize.schedule import empty_pools
+from gpufleet.optimize.schedule import placed_from
 from gpufleet.optimize.schedule_grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
 from gpufleet.records import dataclass
 
@@ -270,17 +270,5 @@ def solved_level(
 
 def placed_again(grid: Grid, chosen: Sequence[Placement]) -> list[Placement] | None:
     """Runs where they were chosen, or in the next hole, shares on GPUs of their own; None beyond the budget."""
-    pools, placed = empty_pools(grid), dict[int, Placement]()
-    for number in sorted(range(len(chosen)), key=lambda j: (chosen[j].start, len(grid.jobs[j].after), j)):
-        job, wanted = grid.jobs[number], chosen[number]
-        way = job.ways[wanted.way]
-        earliest = max([wanted.start, *(placed[before].end for before in job.after)])
-        pieces, lane = [], -1
-        for start, slots in wanted.pieces:
-            stretch = pools[way.pool].first_hole(way, max(start, earliest), slots)
-            pieces.append((stretch.start, slots))
-            earliest, lane = stretch.start + slots + 1, stretch.lane
-        placed[number] = Placement(wanted.way, tuple(pieces), lane)
-        pools[way.pool].take(way, placed[number])
-    found = [placed[number] for number in range(len(chosen))]
-    return found if sum(grid.rent_of(j, p) for j, p in enumerate(found)) <= grid.budget_milli_usd else None
+    found = placed_from(grid, chosen, lambda number, start: start)
+    return found if grid.rent(found) <= grid.budget_milli_usd else None
