@@ -284,7 +284,9 @@ def on_kind(duration: Duration, pool: Pool, restart_s: float) -> Duration:
     interval_s = checkpoint_interval_s(write_s, 1 / per_s)
     elapsed = float(elapsed_run_s(duration.work_s, per_s, write_s, restart_s, interval_s))
     scale = elapsed / duration.work_s
-    return Duration(elapsed, duration.low_s * scale, duration.high_s * scale, duration.grade)
+    return Duration(
+        elapsed, min(duration.low_s * scale, elapsed), max(duration.high_s * scale, elapsed), duration.grade
+    )
 
 
 def targets_of(said: Sequence[str] | None, pools: Sequence[Pool], tables: Catalog) -> list[Pool]:

@@ -21,7 +21,7 @@ SPELT = {
     "V100-SXM2-32GB": "V100-32GB",
 }  # fmt: skip
 """GPUs that SkyPilot calls by another name than our tables do."""
-NO_COMMAND = "echo 'Put the command of {job} here: it is in no file of jobs.'"
+NO_COMMAND = 'echo "Put the command of {job} here"'
 
 
 def sky_tasks(plan: SchedulePlan, job: str | None = None) -> str:

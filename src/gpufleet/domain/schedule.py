@@ -154,11 +154,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Run:
-    """When and where a job runs: on one of its ways, in one piece or two."""
+    """When and where a job runs: on one of its ways, in one piece or two; of those that take a share, on which GPU."""
 
     job: str
     way: int
     pieces: tuple[Piece, ...]
+    shared_gpu: int | None = None
 
     @property
     def start_s(self) -> float:

@@ -222,9 +222,10 @@ class Grid:
         return way.milli <= pool.gpus * WHOLE_MILLI and way.watts <= pool.power_cap_watts
 
     def runs(self, placed: Sequence[Placement]) -> list[Run]:
-        """The schedule in seconds; the last piece ends when its work does, not when its slot does."""
+        """The schedule in seconds."""
         return [self._run(job, placed[number]) for number, job in enumerate(self.asked)]
 
     def _run(self, job: ScheduledJob, placed: Placement) -> Run:
         ends = [(start * self.slot_s, (start + slots) * self.slot_s) for start, slots in placed.pieces]
-        return Run(job.name, placed.way, tuple(Piece(*end) for end in ends))
+        lane = placed.lane if job.ways[placed.way].is_share else None
+        return Run(job.name, placed.way, tuple(Piece(*end) for end in ends), lane)

@@ -86,7 +86,7 @@ def bars_table(plan: SchedulePlan) -> Table:
     ]
     shown = plan.runs[:MOST_ROWS]
     rest = len(plan.runs) - len(shown)
-    more = [f"{several(rest, 'further job')}: -o json or -o csv -f FILE has all."] if rest else []
+    more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
     title = f"Jobs ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
     rows = [bar_row(plan, run) for run in plan.runs]
     return Table(columns, rows[:MOST_ROWS] if rest else rows, title, more, picture=gantt_picture(plan))

@@ -107,13 +107,13 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     # why jobs cannot be scheduled, and what would change that
     "schedule_circle": "jobs wait for each other: {jobs}",
     "schedule_cut": "without 'after: {after}' of {job}",
-    "schedule_gang": "{job} needs {gpus} GPUs at once and no pool has so many: {pool} has {has}",
-    "schedule_more_gpus": "with {gpus} GPUs in {pool}",
+    "schedule_gang": "{job} needs {gpus:g} GPUs at once and no pool has so many: {pool} has {has:g}",
+    "schedule_more_gpus": "with {gpus:g} GPUs in {pool}",
     "schedule_power": "{job} draws {draws_watts} W and {pool} may draw {watts} W",
     "schedule_more_power": "with a power cap of {watts} W on {pool}",
     "schedule_not_on_spot": "{job} may only run on {pool}, which is spot, and is not preemptible",
     "schedule_preemptible": "with 'preemptible: yes' for {job}",
-    "schedule_budget": "{jobs} jobs have to rent and the budget of {usd} does not last",
+    "schedule_budget": "{jobs:g} jobs have to rent and the budget of {usd} does not last",
     "schedule_more_budget": "with a budget of {usd}",
     # how far it missed
     "short_by": "short by {missing_bytes} per GPU",
