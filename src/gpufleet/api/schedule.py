@@ -45,14 +45,14 @@ def plan_schedule(
     """
     asked = request if isinstance(request, ScheduleRequest) else spoken(ScheduleRequest, request, said)
     refuse_out_of_range(asked)
+    clock = Clock(asked)
     file = read_jobs_file(str(asked.jobs))
     tables = load_catalog() if catalog is None else catalog
-    return planned(asked, file, tables)
+    return planned(asked, file, tables, clock)
 
 
-def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog) -> SchedulePlan:
+def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog, clock: Clock) -> SchedulePlan:
     """The plan of a file that was read."""
-    clock = Clock(asked)
     pools = pools_of(file, tables)
     understood = jobs_of(file, pools, tables)
     slot_s = file.words.slot_s or usual_slot_s(understood.jobs, pools)
@@ -97,7 +97,8 @@ def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> Schedule
     edf = edf_schedule(grid) or []
     if asked.at_once:
         return ScheduleFound(edf, edf, grid.least, "edf", False, {}, is_installed(), False, asked.seed)
-    searched = improved(grid, edf, np.random.default_rng(asked.seed), clock.goes_on(OF_SEARCH, 1.0))
+    until = OF_SEARCH if is_installed() and not is_too_large(grid) else OF_SOLVER
+    searched = improved(grid, edf, np.random.default_rng(asked.seed), clock.goes_on(until, 1.0))
     best = bounded(grid, searched, clock.effort(OF_SOLVER, 1.0))
     found_by = found_by_of(grid.score(edf), grid.score(searched), grid.score(best.placed))
     more = one_more_of_each(grid, best, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}

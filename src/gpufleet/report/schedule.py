@@ -53,6 +53,8 @@ def headline(plan: SchedulePlan) -> str:
 
 def how_good(plan: SchedulePlan) -> str:
     """How far it is from the best, as far as that is known, and from earliest deadline first."""
+    if not plan.is_searched:
+        return "Earliest deadline first with holes filled, at once: nothing better was looked for."
     edf = f"{significant(plan.edf_late_weighted_hours)} late hours by priority in {several(plan.edf_late_jobs, 'job')}"
     first = f"Earliest deadline first alone: {edf}."
     if plan.is_optimal:
@@ -182,7 +184,7 @@ def saved(more: OneMoreGpu | None) -> str:
 def notes(plan: SchedulePlan) -> list[str]:
     """What a reader should know."""
     found = [*plan.notes, rounded(plan), *close_ones(plan.runs)]
-    if not plan.has_solver:
+    if plan.is_searched and not plan.has_solver:
         found.append(f"OR-Tools is not installed, so nobody knows how much better it could be: {INSTALL}")
     return [*found, "-o sky, kueue and slurm write it for other tools; -o svg draws it."]
 
