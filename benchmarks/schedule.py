@@ -140,7 +140,7 @@ def outcome(grid: Grid, seed: int, steps: int | None = None) -> Outcome:
     if steps is None:
         ends, until = began + LIMIT_S, began + LIMIT_S * OF_SEARCH
         found = improved(grid, edf, rng, lambda _: time.monotonic() < until)
-        effort = Effort(lambda: (ends - time.monotonic()) / 0.8, 2, seed)
+        effort = Effort(lambda: ends - time.monotonic(), 2, seed)
     else:
         found = improved(grid, edf, rng, lambda tries: tries < steps)
         effort = Effort(lambda: 0.0, 1, seed, steps / 5000)
@@ -158,7 +158,8 @@ def rows_of(trace: Trace, loads: Sequence[float], seeds: Sequence[int]) -> Itera
                 ratios = sorted(o.ratio for o in found)
                 yield (
                     f"{jobs} on {gpus}, load {load:g}, {'packed' if packed else 'rounded up'}: median "
-                    f"{statistics.median(ratios):.3f} (bar {bar:g}) of EDF; "
+                    f"{statistics.median(ratios):.3f} (bar {bar:g}) of EDF, and nobody's is below "
+                    f"{statistics.median(o.bound / max(o.edf, 1) for o in found):.3f}; "
                     f"{', '.join(f'{o.edf}>{o.searched}>{o.solved} (>={o.bound})' for o in found)}; "
                     f"{max(o.took_s for o in found):.1f} s, machine load {os.getloadavg()[0]:.1f}"
                 )

@@ -15,12 +15,14 @@ import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.optimize.schedule import placed_from
+from gpufleet.optimize.schedule_bound import least_late
 from gpufleet.optimize.schedule_grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
 from gpufleet.records import dataclass
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
 LEVELS = ("late", "milli_usd", "watt_slots")
+OF_BOUND = 0.5
 SHARE_OF_TIME = (0.8, 0.7, 1.0)
 """Of the time that is left, for each level."""
 
@@ -232,11 +234,13 @@ def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
 
 def solved(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Solved:
     """The schedule as CP-SAT leaves it: level by level, each no worse than it was in those before."""
-    best, score, model = list(placed), grid.score(placed), Model(grid, placed)
-    bounds, is_optimal = list(grid.least), True
+    best, score = list(placed), grid.score(placed)
+    bounds, is_optimal = [bound_of_lateness(grid, placed, effort), *grid.least[1:]], True
+    model = Model(grid, placed)
     terms: tuple[Sequence[Any], ...] = (model.late, model.usd, model.energy)
     for level, parts in enumerate(terms):
-        if score[level] > grid.least[level] and parts:
+        if score[level] > bounds[level] and parts:
+            model.model.add(sum(parts) >= bounds[level])
             found, bound = solved_level(model, level, parts, best, effort)
             if found is not None and grid.score(found) < score:
                 best, score = found, grid.score(found)
@@ -245,6 +249,16 @@ def solved(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Solved:
         if parts:
             model.model.add(sum(parts) <= score[level])
     return Solved(best, Score(*bounds), is_optimal)
+
+
+def bound_of_lateness(grid: Grid, placed: Sequence[Placement], effort: Effort) -> int:
+    """What no schedule is below, by a share of the effort."""
+    least = grid.least.late
+    if grid.score(placed).late <= least:
+        return least
+    if effort.work is not None:
+        return least_late(grid, placed, None, effort.work)
+    return least_late(grid, placed, effort.left_s() * OF_BOUND, None)
 
 
 def solved_level(
