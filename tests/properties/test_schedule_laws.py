@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,10 +14,11 @@ from tests.properties.schedule_checker import violations
 
 from gpufleet.domain.schedule import DayPrices, Piece, Pool, Run, ScheduledJob, Way
 from gpufleet.optimize.schedule import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule_bound import least_late
 from gpufleet.optimize.schedule_grid import Grid, Placement
 from gpufleet.optimize.schedule_relaxations import relaxations_of
 from gpufleet.optimize.schedule_search import Neighbours, Workbench, improved
-from gpufleet.optimize.schedule_solver import Effort, is_installed, solved
+from gpufleet.optimize.schedule_solver import Effort, is_installed, is_too_large, solved
 
 needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
 PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14
@@ -173,3 +175,25 @@ def test_the_checker_sees_what_is_wrong() -> None:
     ]  # fmt: skip
     assert told[3:] == ["a at 1800.0: 3.0 whole, 0 shared, 0 missing of 2", "a at 1800.0: 300.0 W"]
     assert violations([pool], [job], []) == ["not every job runs once"]
+
+
+@needs_solver
+def test_the_bound_of_a_crowded_pool_is_close() -> None:
+    rng = np.random.default_rng(2)
+    jobs = tuple(
+        ScheduledJob(
+            f"j{n}", (Way("a", 1000, float(rng.integers(1, 7)) * SLOT_S),), 0.0, float(rng.integers(3, 20)) * SLOT_S
+        )
+        for n in range(30)
+    )
+    grid = Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+    found = improved(grid, placed_by_edf(grid), np.random.default_rng(0), lambda tries: tries < 1500)
+    late = grid.score(found).late
+    assert 0.8 * late < least_late(grid, found, None, 10.0) <= late
+
+
+def test_a_question_too_large_for_the_solver_is_placed_all_the_same() -> None:
+    jobs = tuple(ScheduledJob(f"j{n}", (Way("a", 1000, 3600.0),), deadline_s=3600.0 * n) for n in range(4500))
+    grid = Grid((Pool("a", "A100", 8),), jobs, SLOT_S)
+    assert is_too_large(grid)
+    assert max(placed.end for placed in placed_by_edf(grid)) == math.ceil(4500 / 8) * 2
