@@ -37,6 +37,7 @@ jobs:
     deadline: 6h
     preemptible: yes
 """
+ONE = "pools: {a: {gpu: L4, gpus: 2}}\njobs:\n"
 STEPS = ("--steps", "500")
 Ask = Callable[..., "tuple[int, str, str]"]
 
@@ -122,6 +123,14 @@ def test_the_picture_has_a_bar_for_each_job(ask: Ask) -> None:
     space = "{http://www.w3.org/2000/svg}"
     bars = [r for r in ElementTree.fromstring(said).iter(f"{space}rect") if r.get("class") in ("run", "late")]
     assert len(bars) == 4
+
+
+def test_a_page_shows_some_jobs_and_csv_all(ask: Ask) -> None:
+    many = ONE + "".join(f"  - {{name: x{n}, work: 1h, deadline: {n + 1}h}}\n" for n in range(70))
+    _, page, _ = ask(many, "--at-once")
+    assert "10 further jobs" in page
+    _, rows, _ = ask(many, "--at-once", "-o", "csv")
+    assert len(rows.splitlines()) == 71
 
 
 def test_without_the_solver_a_search_answers_and_says_what_to_install(
@@ -250,7 +259,6 @@ def test_lines_of_sbatch_have_the_options_that_it_documents(ask: Ask, tmp_path: 
     assert subprocess.run([shutil.which("sh") or "sh", "-n", str(script)], check=False).returncode == 0
 
 
-ONE = "pools: {a: {gpu: L4, gpus: 2}}\njobs:\n"
 WRONG = [
     ("", 2, "cannot read a file of jobs"),
     ("jobs: []", 2, "has no pools"),

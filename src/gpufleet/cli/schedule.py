@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.asking import Typed, asking
-from gpufleet.cli.emit import emit, refuse_targets, write_whole
+from gpufleet.cli.emit import emit, is_page, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputFormat, verb
@@ -79,7 +79,9 @@ def schedule(
     else:
         if job is not None:
             raise UsageError("--job is of -o sky alone")
-        emit(plan, schedule_page(plan), None if output is None else OutputFormat(output.value), out_file)
+        form = None if output is None else OutputFormat(output.value)
+        page = schedule_page(plan) if is_page(form, out_file) else schedule_page(plan, len(plan.runs))
+        emit(plan, page, form, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
 

@@ -18,11 +18,11 @@ RUNS, WAITS, DEADLINE, PAST, NOTHING = "█", "·", "|", "!", " "
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 
 
-def schedule_page(plan: SchedulePlan) -> Page:
-    """Headline, bars, reasons, pools; or what has to change."""
+def schedule_page(plan: SchedulePlan, most_rows: int = MOST_ROWS) -> Page:
+    """Headline, bars, reasons, pools; or what has to change. People read no more than so many jobs."""
     if not plan.is_feasible:
         return Page(infeasible_words(plan), [], ())
-    tables = [bars_table(plan), reasons_table(plan), pools_table(plan)]
+    tables = [bars_table(plan, most_rows), reasons_table(plan), pools_table(plan)]
     return Page(headline(plan), tables, notes(plan), [how_good(plan)])
 
 
@@ -74,7 +74,7 @@ def moment(plan: SchedulePlan, seconds: float) -> str:
     return (plan.start + timedelta(seconds=seconds)).strftime("%a %d %H:%M")
 
 
-def bars_table(plan: SchedulePlan) -> Table:
+def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
     """Every job as a bar: waiting, running, its deadline."""
     columns = [
         Column("job", "job"),
@@ -86,12 +86,11 @@ def bars_table(plan: SchedulePlan) -> Table:
         Column("usd", "cost", usd, where="data"),
         Column("kwh", "kWh", significant, where="data"),
     ]
-    shown = plan.runs[:MOST_ROWS]
-    rest = len(plan.runs) - len(shown)
+    rest = max(len(plan.runs) - most_rows, 0)
     more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
     title = f"Jobs ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
-    rows = [bar_row(plan, run) for run in plan.runs]
-    return Table(columns, rows[:MOST_ROWS] if rest else rows, title, more, picture=gantt_picture(plan))
+    rows = [bar_row(plan, run) for run in plan.runs[:most_rows]]
+    return Table(columns, rows, title, more, picture=gantt_picture(plan))
 
 
 def bar_row(plan: SchedulePlan, run: ScheduledRun) -> Row:
