@@ -17,8 +17,9 @@ from gpufleet.optimize.schedule_grid import Grid, Placement, Score
 Answer = TypeVar("Answer")
 FEWEST, MOST = 2, 24
 """Jobs that are taken out at once."""
-OF_LATE, AT_FRONT, SWAPPED = 0.7, 0.5, 0.5
-"""Chances: the middle of what is taken out is a late job; it is put back first; two neighbours change places."""
+OF_WORST, AT_FRONT, SWAPPED = 0.7, 0.5, 0.5
+"""Chances: the middle of what is taken out is a late job, or one that costs where none is late; it is put back first;
+two neighbours change places."""
 SPREADS = (0.25, 1.0, 4.0)
 """How far around a moment jobs are taken, in mean durations."""
 PATIENCE_PER_JOB, LEAST_PATIENCE = 200, 4000
@@ -37,6 +38,7 @@ class Workbench:
         self.rent = sum(grid.rent_of(j, p) for j, p in self.placed.items())
         self.start: IntArray = np.array([p.start for p in placed], dtype=np.int64)
         self.end: IntArray = np.array([p.end for p in placed], dtype=np.int64)
+        self.usd: IntArray = np.array([grid.milli_usd(j, p) for j, p in enumerate(placed)], dtype=np.int64)
         self.waiting: list[list[int]] = [[] for _ in grid.jobs]
         for number, job in enumerate(grid.jobs):
             for before in job.after:
@@ -101,6 +103,7 @@ class Workbench:
         self.rent = sum(self.grid.rent_of(j, p) for j, p in self.placed.items()) if self.grid.has_rent else 0
         for j in numbers:
             self.start[j], self.end[j] = self.placed[j].start, self.placed[j].end
+            self.usd[j] = self.grid.milli_usd(j, self.placed[j])
 
     def without(self, number: int, ask: Callable[[int], Answer]) -> Answer:
         """What is asked while a job is taken out of its pool."""
@@ -140,9 +143,10 @@ class Neighbours:
     def taken_out(self, bench: Workbench, rng: np.random.Generator) -> list[int]:
         """Jobs that run about a moment at which one of them could, in a new order."""
         late = self.weight * np.maximum(bench.end - self.deadline, 0)
-        total = int(late.sum())
-        if total and rng.random() < OF_LATE:
-            middle = int(np.searchsorted(np.cumsum(late), rng.integers(total), side="right"))
+        worst = late if late.any() else bench.usd
+        total = int(worst.sum())
+        if total and rng.random() < OF_WORST:
+            middle = int(np.searchsorted(np.cumsum(worst), rng.integers(total), side="right"))
         else:
             middle = int(rng.integers(len(late)))
         moment = int(rng.integers(self.earliest[middle], bench.end[middle]))
