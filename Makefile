@@ -111,11 +111,11 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate,solve]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate,solve]'
 	@touch $@ $(VENV)/installed.stamp
 
 $(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt

@@ -51,7 +51,7 @@ SAID: Mapping[str, tuple[str, ...]] = {
     "--gpu-memory": ("24GB",), "--users": ("50",), "--hours": ("300",), "--spot": ("70%",), "--off": ("22-6",),
     "--count": ("4",), "--price": ("1.5",), "--strategy": ("tensor,data",), "--picture": ("p.svg",),
     "--out-file": ("a.json", "a.csv", "a.html", "a.svg"), "--family": ("llama",), "--search": ("qwen",),
-    "--model": ("qwen3-8b",),
+    "--model": ("qwen3-8b",), "--steps": ("0", "9"), "--time-limit": ("1s",), "--workers": ("1",), "--job": ("a",),
 }  # fmt: skip
 
 
@@ -275,6 +275,28 @@ def plan_file_questions(folder: Path) -> list[Question]:
     return [*found, on_spot, Question(("compare", "one.json", "one.json"), one)]
 
 
+JOBS = """start: 2026-11-30 08:00
+slot: 30min
+budget: 90
+pools:
+  lab: {gpu: L4, gpus: 4, power_cap: 300W, maintenance: [{from: 4h, to: 6h, gpus: 2}]}
+  cloud: {gpu: L4, gpus: 8, kind: spot, price: {8-20: 0.40/h, 20-8: 0.20/h}}
+jobs:
+  - {name: tune, finetune: {model: llama-3.1-8b, tokens: 1M, method: qlora}, gpus: [1, 2], on: lab, deadline: 30h}
+  - {name: a, work: 4h, gpus: 4, on: lab, deadline: 9h, priority: 3, after: [tune], command: "echo a", image: "b:1"}
+  - {name: b, work: 90min, gpus: 0.5, on: L4, earliest: 2026-11-30 10:00, deadline: 2026-12-01 12:00}
+  - {name: c, options: [{gpus: 2, on: cloud, work: 2h}, {gpus: 1, work: 5h, on: lab}], preemptible: yes, restart: 6min}
+"""
+
+
+def schedule_questions() -> list[Question]:
+    """A file of jobs, for a page and for the tools that run them."""
+    words = ("schedule", "jobs.yaml", "--steps", "20")
+    return [
+        Question((*words, *more), {"jobs.yaml": JOBS}) for more in ((), ("-o", "slurm"), ("-o", "sky", "--job", "a"))
+    ]
+
+
 def seed_config_questions() -> list[Question]:
     """The classic configs of the migration analyzer."""
     folder = REPOSITORY / "gpu-migration-analyzer/config"
@@ -326,6 +348,7 @@ def valid_questions(folder: Path) -> dict[str, list[Question]]:
         "measurements": measurement_questions(),
         "own tables": table_questions(),
         "plan.json": plan_file_questions(folder),
+        "jobs": schedule_questions(),
         "seed config": seed_config_questions(),
         "snapshot": snapshot_questions(folder),
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
+    from gpufleet.api.schedule import plan_schedule
     from gpufleet.api.simulations import simulate_serving
     from gpufleet.api.spot import plan_spot
     from gpufleet.api.spot_service import plan_spot_service
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    from gpufleet.results.schedule import SchedulePlan
     from gpufleet.results.simulation import Simulation
     from gpufleet.results.spot import SpotPlan
     from gpufleet.results.spot_service import SpotServicePlan
@@ -62,6 +64,7 @@ __all__ = [
     "PlanChanges",
     "RateCurve",
     "RequestKind",
+    "SchedulePlan",
     "ServePlan",
     "ServeRequest",
     "ServingEstimate",
@@ -86,6 +89,7 @@ __all__ = [
     "plan_encoder_serve",
     "plan_finetune",
     "plan_fleet",
+    "plan_schedule",
     "plan_serve",
     "plan_spot",
     "plan_spot_service",
@@ -111,6 +115,7 @@ HOMES = {
     "PlanChanges": "results.plan_changes",
     "RateCurve": "domain.rate_curve",
     "RequestKind": "api.requests",
+    "SchedulePlan": "results.schedule",
     "ServePlan": "results.plan",
     "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
@@ -135,6 +140,7 @@ HOMES = {
     "plan_encoder_serve": "api.encoder_services",
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
+    "plan_schedule": "api.schedule",
     "plan_serve": "api.plans",
     "plan_spot": "api.spot",
     "plan_spot_service": "api.spot_service",

@@ -18,6 +18,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
+    Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
     Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at what rate"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
@@ -45,6 +46,7 @@ SUCH_AS: dict[str, str] = {
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
     "simulate": "gpufleet simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200",
     "spot": "gpufleet spot --work 48h --deadline 72h --machine aws:g5.xlarge",
+    "schedule": "gpufleet schedule examples/lab-week.yaml --at-once",
     "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
 }

@@ -5,26 +5,34 @@ A YAML reader that guesses types reads `no` as False, `1:30` as 90 and `1e3` as 
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
 
 from gpufleet.errors import UsageError
 
 DEEPEST = 8
 MOST_NODES = 10_000
+LONG_TEXT = 200_000
 ENDS_EARLY = ("unexpected end of stream", "'<stream end>'")
 Value = str | list["Value"] | dict[str, "Value"]
 
 
-def parse_yaml_mapping(text: str, what: str) -> dict[str, Value]:
+def parse_yaml_mapping(text: str, what: str, most_nodes: int = MOST_NODES) -> dict[str, Value]:
     """The mapping that a YAML document holds; `what` names it in errors, such as 'a workload'."""
     try:
-        refuse_traps(text, what)
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        refuse_traps(text, what, most_nodes)
+        node = yaml.compose(text, Loader=loader_of(text))
     except yaml.YAMLError as error:
         raise not_yaml(error, what) from error
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"cannot read {what}", found=instead_of_mapping(node), expected="lines of 'key: value'")
     return mapping_value(node, what)
+
+
+def loader_of(text: str) -> Any:
+    """The reader in C for long texts, where it is there: it is ten times as quick, and says less of what is wrong."""
+    return getattr(yaml, "CBaseLoader", yaml.BaseLoader) if len(text) > LONG_TEXT else yaml.BaseLoader
 
 
 def instead_of_mapping(node: yaml.Node | None) -> str:
@@ -34,10 +42,10 @@ def instead_of_mapping(node: yaml.Node | None) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else "bare words"
 
 
-def refuse_traps(text: str, what: str) -> None:
+def refuse_traps(text: str, what: str, most_nodes: int) -> None:
     """Anchors multiply (the YAML bomb), depth exhausts the stack, and size the patience: stop before composing."""
     depth = 0
-    for number, event in enumerate(yaml.parse(text, Loader=yaml.BaseLoader)):
+    for number, event in enumerate(yaml.parse(text, Loader=loader_of(text))):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise UsageError(f"{what} may not use YAML anchors or aliases", hint="Write the value out.")
         if tag := getattr(event, "tag", None):
@@ -45,8 +53,8 @@ def refuse_traps(text: str, what: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise UsageError(f"{what} is nested deeper than {DEEPEST} levels")
-        if number > MOST_NODES:
-            raise UsageError(f"{what} has more than {MOST_NODES} values")
+        if number > most_nodes:
+            raise UsageError(f"{what} has more than {most_nodes} values")
 
 
 def mapping_value(node: yaml.MappingNode, what: str) -> dict[str, Value]:

@@ -88,6 +88,33 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "binds_longer": (
         "bought for a term and paid round the clock: not bought for a one-off job (use --every if it recurs)"
     ),
+    # why a job runs now
+    "schedule_at_once": "it may begin then",
+    "schedule_after": "{job} is done then",
+    "schedule_waits": "{jobs} ended",
+    "schedule_maintenance": "maintenance of {pool} ends then",
+    "schedule_no_gap": "no sooner gap on {pool} holds it",
+    "schedule_cheaper_hour": "the hours are cheaper",
+    "schedule_in_time_anyway": "sooner would gain nothing",
+    # why a job runs there
+    "schedule_only_way": "nowhere else",
+    "schedule_no_budget": "the budget does not last for others",
+    "schedule_others_late": "{hours_s} later on {gpus:g}x {pool}",
+    "schedule_costs_less": "{usd} more on {gpus:g}x {pool}",
+    "schedule_less_energy": "more energy on {gpus:g}x {pool}",
+    "schedule_sooner": "done {hours_s} later on {gpus:g}x {pool}",
+    "schedule_leaves_room": "{gpus:g}x {pool} is left to others",
+    # why jobs cannot be scheduled, and what would change that
+    "schedule_circle": "jobs wait for each other: {jobs}",
+    "schedule_cut": "without 'after: {after}' of {job}",
+    "schedule_gang": "{job} needs {gpus:g} GPUs at once and no pool has so many: {pool} has {has:g}",
+    "schedule_more_gpus": "with {gpus:g} GPUs in {pool}",
+    "schedule_power": "{job} draws {draws_watts} W and {pool} may draw {watts} W",
+    "schedule_more_power": "with a power cap of {watts} W on {pool}",
+    "schedule_not_on_spot": "{job} may only run on {pool}, which is spot, and is not preemptible",
+    "schedule_preemptible": "with 'preemptible: yes' for {job}",
+    "schedule_budget": "{jobs:g} jobs have to rent and the budget of {usd} does not last",
+    "schedule_more_budget": "with a budget of {usd}",
     # how far it missed
     "short_by": "short by {missing_bytes} per GPU",
     "input_short_by": "short by {missing_bytes}",
@@ -201,6 +228,7 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
     "_s": in_ms,
     "_bytes": sized,
     "_tokens": "{:,.0f}".format,
+    "watts": "{:,.0f}".format,
     "_machines": machines,
     "usd_per_hour": "${:,.2f}/h".format,
     "usd_per_month": "${:,.0f}/mo".format,

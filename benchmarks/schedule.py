@@ -1,0 +1,195 @@
+"""Jobs with deadlines on one pool of GPUs: how much less late than earliest deadline first with holes filled.
+
+    python benchmarks/schedule.py alibaba_gpu_2023_pods.csv      pods of the cluster trace (openb_pod_list_default.csv)
+    python benchmarks/schedule.py --gavel jobs.csv THROUGHPUTS.json  steps over the throughputs of Gavel's repository
+    python benchmarks/schedule.py                                 generated jobs stand in, which is said
+
+Jobs are drawn from those that ran for two days at most, without replacement, and keep the order and the burstiness of
+their arrivals, which are pressed together so that they offer `load` times what the pool can do while they arrive.
+All are known at the start, each with its arrival as its earliest start (offline). Slots of ten minutes, deadline =
+arrival + duration x U(1.2, 4), weight = GPUs: tardiness is in GPU-slots. Shares of GPUs are rounded up, or packed. A
+search and CP-SAT on two workers have 30 seconds in all. Bars, median of five seeds: 200 jobs on 8 GPUs 0.30 of EDF, 500
+on 12 0.40.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.schedule import WHOLE_MILLI, Pool, ScheduledJob, Way
+from gpufleet.optimize.schedule import edf_schedule
+from gpufleet.optimize.schedule_grid import Grid, Placement
+from gpufleet.optimize.schedule_search import improved
+from gpufleet.optimize.schedule_solver import Effort, solved
+from gpufleet.units import DAY, MINUTE
+
+SLOT_S, LONGEST_S, SLACK, SEEDS, LIMIT_S = 10 * MINUTE, 2 * DAY, (1.2, 4.0), range(5), 30.0
+SIZES = ((200, 8, 0.30), (500, 12, 0.40))
+LOADS = (1.0, 2.0, 4.0)
+OF_SEARCH = 0.5
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Jobs as they were: arrival and duration in seconds, thousandths of a GPU."""
+
+    name: str
+    arrival_s: FloatArray
+    duration_s: FloatArray
+    milli: FloatArray
+
+
+def alibaba(path: str) -> Trace:
+    """Pods that ask for a GPU and ran."""
+    rows = []
+    with open(path, newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            gpus = int(row["num_gpu"])
+            if not gpus or not row["scheduled_time"] or not row["deletion_time"]:
+                continue
+            took = float(row["deletion_time"]) - float(row["scheduled_time"])
+            milli = float(row["gpu_milli"]) if gpus == 1 else gpus * WHOLE_MILLI
+            if 0 < took <= LONGEST_S:
+                rows.append((float(row["creation_time"]), took, milli))
+    return Trace("Alibaba 2023", *np.array(rows).T)
+
+
+def gavel(path: str, throughputs: str) -> Trace:
+    """Jobs of Philly with Gavel's models: steps over steps per second on a V100 (the part `v100` of its JSON)."""
+    with open(throughputs, encoding="utf-8") as stream:
+        told = json.load(stream)["v100"]
+    speeds = {tuple(key.strip("()").replace("'", "").rsplit(", ", 1)): value["null"] for key, value in told.items()}
+    rows = []
+    with open(path, newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            speed = speeds.get((row["job_type"], row["num_gpus"]), 0.0)
+            took = float(row["total_steps"]) / speed if speed else math.inf
+            if 0 < took <= LONGEST_S:
+                rows.append((float(row["arrival_s"]), took, int(row["num_gpus"]) * WHOLE_MILLI))
+    return Trace("Gavel", *np.array(rows).T)
+
+
+def generated() -> Trace:
+    """Durations, gangs and shares about as in such traces, of nobody."""
+    rng = np.random.default_rng(18)
+    took = np.minimum(rng.lognormal(math.log(50 * MINUTE), 1.7, 4000), LONGEST_S)
+    gangs = rng.choice([1, 2, 4, 8], 4000, p=[0.985, 0.003, 0.002, 0.010]) * float(WHOLE_MILLI)
+    shares = rng.choice([250.0, 460.0, 500.0, 810.0], 4000)
+    milli = np.where((gangs == WHOLE_MILLI) & (rng.random(4000) < 0.45), shares, gangs)
+    return Trace("generated", np.cumsum(rng.exponential(1.0, 4000)), took, milli)
+
+
+def drawn(trace: Trace, jobs: int, gpus: int, load: float, seed: int, *, packed: bool) -> Grid:
+    """So many jobs on so many GPUs."""
+    rng = np.random.default_rng(seed)
+    fits = np.flatnonzero(trace.milli <= gpus * WHOLE_MILLI)
+    chosen = np.sort(rng.choice(fits, jobs, replace=False))
+    chosen = chosen[np.argsort(trace.arrival_s[chosen], kind="stable")]
+    slots = np.maximum(np.ceil(trace.duration_s[chosen] / SLOT_S), 1)
+    whole = np.ceil(trace.milli[chosen] / WHOLE_MILLI)
+    span = float((slots * whole).sum()) / gpus / load
+    since = trace.arrival_s[chosen] - trace.arrival_s[chosen[0]]
+    arrival = np.ceil(since / since[-1] * span)
+    deadline = arrival + np.ceil(slots * rng.uniform(*SLACK, jobs))
+    milli = trace.milli[chosen] if packed else whole * WHOLE_MILLI
+    asked = tuple(
+        ScheduledJob(
+            f"job-{n}",
+            (Way("pool", int(milli[n]), float(slots[n]) * SLOT_S),),
+            float(arrival[n]) * SLOT_S,
+            float(deadline[n]) * SLOT_S,
+            float(whole[n]),
+        )
+        for n in range(jobs)
+    )
+    return Grid((Pool("pool", "GPU", gpus),), asked, SLOT_S)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One question: late GPU-slots by EDF, by the search, by the solver after it; the bound."""
+
+    edf: int
+    searched: int
+    solved: int
+    bound: int
+    took_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Of EDF; none late is as good as can be."""
+        return self.solved / self.edf if self.edf else 1.0
+
+
+def outcome(grid: Grid, seed: int, steps: int | None = None) -> Outcome:
+    """EDF, the search, then CP-SAT, within the limit; by steps instead where those are said."""
+    began = time.monotonic()
+    edf = edf_schedule(grid) or []
+    rng = np.random.default_rng(seed)
+    if steps is None:
+        ends, until = began + LIMIT_S, began + LIMIT_S * OF_SEARCH
+        found = improved(grid, edf, rng, lambda _: time.monotonic() < until)
+        effort = Effort(lambda: ends - time.monotonic(), 2, seed)
+    else:
+        found = improved(grid, edf, rng, lambda tries: tries < steps)
+        effort = Effort(lambda: 0.0, 1, seed, steps / 5000)
+    best = solved(grid, found, effort)
+    late = [grid.score(placed).late for placed in (edf, found, best.placed)]
+    return Outcome(*late, best.bound.late, time.monotonic() - began)
+
+
+def rows_of(trace: Trace, loads: Sequence[float], seeds: Sequence[int]) -> Iterator[str]:
+    """A line for each size, load and way to count shares."""
+    for jobs, gpus, bar in SIZES:
+        for load in loads:
+            for packed in (False, True):
+                found = [outcome(drawn(trace, jobs, gpus, load, seed, packed=packed), seed) for seed in seeds]
+                ratios = sorted(o.ratio for o in found)
+                yield (
+                    f"{jobs} on {gpus}, load {load:g}, {'packed' if packed else 'rounded up'}: median "
+                    f"{statistics.median(ratios):.3f} (bar {bar:g}) of EDF, and nobody's is below "
+                    f"{statistics.median(o.bound / max(o.edf, 1) for o in found):.3f}; "
+                    f"{', '.join(f'{o.edf}>{o.searched}>{o.solved} (>={o.bound})' for o in found)}; "
+                    f"{max(o.took_s for o in found):.1f} s, machine load {os.getloadavg()[0]:.1f}"
+                )
+
+
+def repeated(trace: Trace, steps: int) -> str:
+    """Whether the same seed gives the same schedule, on one worker under a deterministic limit."""
+
+    def once() -> list[Placement]:
+        grid = drawn(trace, 200, 8, 2.0, 0, packed=True)
+        found = improved(grid, edf_schedule(grid) or [], np.random.default_rng(0), lambda tries: tries < steps)
+        return solved(grid, found, Effort(lambda: 0.0, 1, 0, steps / 5000)).placed
+
+    return f"{steps} steps on one worker, twice: {'the same schedule' if once() == once() else 'NOT the same'}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="?")
+    parser.add_argument("--gavel", nargs=2, metavar=("JOBS", "THROUGHPUTS"))
+    parser.add_argument("--loads", type=float, nargs="+", default=LOADS)
+    parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument("--steps", type=int, default=3000)
+    asked = parser.parse_args()
+    trace = gavel(*asked.gavel) if asked.gavel else alibaba(asked.trace) if asked.trace else generated()
+    print(f"{trace.name}: {len(trace.milli):,} jobs" + ("" if asked.trace or asked.gavel else ", generated, of nobody"))
+    print(repeated(trace, asked.steps), flush=True)
+    for row in rows_of(trace, asked.loads, range(asked.seeds)):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

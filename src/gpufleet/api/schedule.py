@@ -1,0 +1,175 @@
+"""`schedule`: jobs with deadlines on shared GPUs, late by as little as can be, then for the least money and energy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
+from gpufleet.api.schedule_jobs import jobs_of, pools_of, usual_slot_s
+from gpufleet.api.spoken import spoken
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.tables import Catalog
+from gpufleet.inputs.jobs_file import read_jobs_file
+from gpufleet.optimize.schedule import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule_grid import Grid, Placement, Score
+from gpufleet.optimize.schedule_relaxations import circle_of, circle_relaxation, relaxations_of
+from gpufleet.optimize.schedule_search import improved
+from gpufleet.optimize.schedule_solver import Effort, Solved, is_installed, is_too_large, solved
+from gpufleet.questions.schedule import JobsFile, ScheduleRequest
+from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.results.base import Input
+from gpufleet.results.schedule import SchedulePlan
+from gpufleet.units import MINUTE
+
+OF_SEARCH, OF_SOLVER = 0.5, 0.85
+"""When the search ends and when the solver, as shares of the time limit; the rest asks what a GPU more is worth."""
+STEPS_PER_WORK = 2000.0
+"""Steps of the search that take about as long as one unit of CP-SAT's deterministic time."""
+MOST_COMPARED = 2000
+"""With more jobs nobody asks what a GPU more is worth: it would take a search for each pool."""
+
+
+def plan_schedule(
+    request: ScheduleRequest | str | PathLike[str] | None = None, *, catalog: Catalog | None = None, **said: Any
+) -> SchedulePlan:
+    """When and where jobs run that share GPUs, so that they are late by as little as can be.
+
+    `request`: a file of jobs and pools, or a `ScheduleRequest`; words of it as keywords. Not feasible where a job can
+    run nowhere: the answer says the smallest change then.
+    """
+    asked = request if isinstance(request, ScheduleRequest) else spoken(ScheduleRequest, request, said)
+    refuse_out_of_range(asked)
+    clock = Clock(asked)
+    file = read_jobs_file(str(asked.jobs))
+    tables = load_catalog() if catalog is None else catalog
+    return planned(asked, file, tables, clock)
+
+
+def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog, clock: Clock) -> SchedulePlan:
+    """The plan of a file that was read."""
+    pools = pools_of(file, tables)
+    understood = jobs_of(file, pools, tables)
+    slot_s = file.words.slot_s or usual_slot_s(understood.jobs, pools)
+    budget = file.words.budget
+    grid = Grid(pools, understood.jobs, slot_s, np.inf if budget is None else budget)
+    inputs = inputs_of(asked, file, slot_s)
+    circle = circle_of(understood.jobs)
+    stops = [circle_relaxation(circle)] if circle else relaxations_of(grid)
+    if stops:
+        return infeasible_plan(grid, stops, file.words.start, inputs)
+    found = found_schedule(grid, asked, clock)
+    return schedule_plan(grid, found, file, understood.durations, inputs)
+
+
+class Clock:
+    """The time that a search has: seconds, or steps where those are asked for."""
+
+    def __init__(self, asked: ScheduleRequest) -> None:
+        self.asked, self.began = asked, time.monotonic()
+
+    def left_s(self, until: float) -> float:
+        """Seconds until a share of the limit is spent."""
+        return self.began + self.asked.time_limit_s * until - time.monotonic()
+
+    def goes_on(self, until: float, share: float) -> Callable[[int], bool]:
+        """Whether another try is made: `share` of the steps, or until a share of the time is spent."""
+        steps = self.asked.steps
+        if steps is not None:
+            return lambda tries: tries < steps * share
+        return lambda _: self.left_s(until) > 0
+
+    def effort(self, until: float, share: float) -> Effort:
+        """What the solver may spend."""
+        steps, seed = self.asked.steps, self.asked.seed
+        if steps is not None:
+            return Effort(lambda: 0.0, 1, seed, steps * share / STEPS_PER_WORK)
+        return Effort(lambda: self.left_s(until), self.asked.workers, seed)
+
+
+def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> ScheduleFound:
+    """Earliest deadline first at once, then a search, then the solver with the gap."""
+    edf = edf_schedule(grid) or []
+    if asked.at_once:
+        return ScheduleFound(edf, edf, grid.least, "edf", False, {}, is_installed(), False, asked.seed)
+    until = OF_SEARCH if is_installed() and not is_too_large(grid) else OF_SOLVER
+    searched = improved(grid, edf, np.random.default_rng(asked.seed), clock.goes_on(until, 1.0))
+    best = bounded(grid, searched, clock.effort(OF_SOLVER, 1.0))
+    found_by = found_by_of(grid.score(edf), grid.score(searched), grid.score(best.placed))
+    more = one_more_of_each(grid, best, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
+    return ScheduleFound(
+        edf,
+        begun_sooner(grid, best.placed),
+        best.bound,
+        found_by,
+        best.is_optimal,
+        more,
+        is_installed(),
+        True,
+        asked.seed,
+    )
+
+
+def found_by_of(edf: Score, searched: Score, solved_score: Score) -> str:
+    """Who found what is shown."""
+    return "solver" if solved_score < searched else "search" if searched < edf else "edf"
+
+
+def bounded(grid: Grid, placed: list[Placement], effort: Effort) -> Solved:
+    """A schedule improved and bounded by the solver, where it is there and the question is not too large for it."""
+    score = grid.score(placed)
+    is_least = all(part <= least for part, least in zip(score, grid.least, strict=True))
+    if is_least or not is_installed() or is_too_large(grid) or (effort.work is None and effort.left_s() <= 0):
+        return Solved(placed, grid.least, is_least)
+    return solved(grid, placed, effort)
+
+
+def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
+    """By pool: the score with one GPU more, and whether both schedules are proven to be the best."""
+    found = {}
+    score = grid.score(best.placed)
+    for number, pool in enumerate(grid.pools):
+        if score.late == grid.least.late and score.milli_usd == grid.least.milli_usd:
+            found[pool.name] = (score, best.is_optimal)
+            continue
+        wider = with_one_more(grid, number)
+        until = OF_SOLVER + (1 - OF_SOLVER) * (number + 1) / len(grid.pools)
+        share = 1 / (4 * len(grid.pools))
+        searched = improved(
+            wider,
+            best.placed,
+            np.random.default_rng(asked.seed),
+            clock.goes_on(until - 0.5 * (1 - OF_SOLVER) / len(grid.pools), share),
+        )
+        again = bounded(wider, searched, clock.effort(until, share))
+        found[pool.name] = (wider.score(again.placed), again.is_optimal and best.is_optimal)
+    return found
+
+
+def with_one_more(grid: Grid, number: int) -> Grid:
+    """The same question with one GPU more in a pool; what takes all of it takes that one too."""
+    pool = grid.pools[number]
+    outages = tuple(replace(o, gpus=o.gpus + 1) if o.gpus == pool.gpus else o for o in pool.outages)
+    pools = list(grid.pools)
+    pools[number] = replace(pool, gpus=pool.gpus + 1, outages=outages)
+    return Grid(tuple(pools), grid.asked, grid.slot_s, grid.budget_usd)
+
+
+def inputs_of(asked: ScheduleRequest, file: JobsFile, slot_s: float) -> list[Input]:
+    """What was understood, and where it came from."""
+    spent = f"{asked.time_limit_s:g} s" if asked.steps is None else f"{asked.steps:,} steps"
+    rows = [
+        ("jobs", f"{len(file.jobs):,}", "file"),
+        ("pools", ", ".join(f"{p.name} ({p.words.gpus}x {p.words.gpu})" for p in file.pools), "file"),
+        ("slot", f"{slot_s / MINUTE:g} min", "default" if file.words.slot_s is None else "file"),
+        ("search", "none" if asked.at_once else spent, "given"),
+        ("seed", str(asked.seed), "given" if asked.seed else "default"),
+    ]
+    if file.words.start is not None:
+        rows.append(("start", file.words.start.isoformat(sep=" "), "file"))
+    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

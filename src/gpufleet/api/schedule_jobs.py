@@ -1,0 +1,322 @@
+"""From jobs and pools as they are written to those of a schedule: what may run where, and for how long."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from gpufleet.api.batches import plan_batch
+from gpufleet.api.training import plan_finetune, plan_train
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.spot_jobs import load_job_habits
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.schedule import SPOT, WHOLE_MILLI, DayPrices, Duration, Outage, Pool, ScheduledJob, Way
+from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError, named
+from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s
+from gpufleet.questions.schedule import (
+    HOURS_OF_DAY,
+    JobsFile,
+    Moment,
+    OutageWords,
+    StatedJob,
+    StatedPool,
+    WayWords,
+    milli_gpus,
+)
+from gpufleet.records import dataclass
+from gpufleet.results.training import TrainingPlan
+from gpufleet.units import DAY, HOUR
+
+UNHURRIED = "365d"
+"""A deadline with which a batch job takes the machines that do most for their price."""
+
+
+def seconds_of(moment: Moment, start: datetime | None, what: str) -> float:
+    """Seconds from the start of the schedule; negative where a date lies before it."""
+    if not isinstance(moment, datetime):
+        return moment
+    if start is None:
+        raise UsageError(
+            f"{what} is a date, and the file has no start", expected="'start: 2026-11-30 08:00' at its top"
+        )
+    return (moment - start).total_seconds()
+
+
+def pools_of(file: JobsFile, tables: Catalog) -> tuple[Pool, ...]:
+    """All pools of a file."""
+    found = []
+    for stated in file.pools:
+        with named(f"pool {stated.name!r}"):
+            found.append(pool_of(stated, file.words.start, tables))
+    return tuple(found)
+
+
+def pool_of(stated: StatedPool, start: datetime | None, tables: Catalog) -> Pool:
+    """One pool; a GPU draws what its board is built for unless somebody says less."""
+    words = stated.words
+    accelerator = resolve_gpu(tables, words.gpu or "").accelerator
+    gpus = words.gpus or 0
+    watts = accelerator.board_power_watts or 0.0 if words.watts is None else words.watts
+    return Pool(
+        name=stated.name,
+        gpu=accelerator.name,
+        gpus=gpus,
+        kind=words.kind,
+        prices=prices_of(stated, start),
+        watts=watts,
+        power_cap_watts=math.inf if words.power_cap is None else words.power_cap,
+        outages=tuple(outage_of(outage, gpus, start) for outage in stated.outages),
+    )
+
+
+def prices_of(stated: StatedPool, start: datetime | None) -> DayPrices:
+    """What a GPU costs by the hour of the day."""
+    begins_s = 0.0 if start is None else (start - datetime.combine(start, datetime.min.time())).total_seconds()
+    if not stated.prices:
+        if stated.words.price is None and stated.words.kind != "owned":
+            raise UsageError("it is rented and has no price", expected="'price: 2.10/h' of one GPU")
+        return DayPrices((stated.words.price or 0.0,), begins_s)
+    by_hour: dict[int, float] = {}
+    for (first, last), usd in stated.prices:
+        for hour in range(first, last if last > first else last + HOURS_OF_DAY):
+            if by_hour.setdefault(hour % HOURS_OF_DAY, usd) != usd:
+                raise UsageError("an hour of the day has two prices", found=f"{hour % HOURS_OF_DAY}:00")
+    missing = [hour for hour in range(HOURS_OF_DAY) if hour not in by_hour]
+    if missing:
+        raise UsageError("some hours of the day have no price", found=f"none for {missing[0]}:00", expected="all 24")
+    return DayPrices(tuple(by_hour[hour] for hour in range(HOURS_OF_DAY)), begins_s)
+
+
+def outage_of(words: OutageWords, gpus: int, start: datetime | None) -> Outage:
+    """One maintenance window; one that began before the schedule is cut."""
+    begin = seconds_of(words.from_ or 0.0, start, "the start of a maintenance window")
+    end = seconds_of(words.to or 0.0, start, "the end of a maintenance window")
+    if end <= max(begin, 0.0):
+        raise UsageError("a maintenance window ends before it begins, or before the schedule")
+    if (words.gpus or gpus) > gpus:
+        raise UsageError(
+            "a maintenance window takes more GPUs than there are", found=words.gpus, expected=f"up to {gpus}"
+        )
+    return Outage(max(begin, 0.0), end, words.gpus or gpus)
+
+
+class Durations:
+    """How long jobs take on GPUs of a type: each question is asked once."""
+
+    def __init__(self, tables: Catalog) -> None:
+        self.tables = tables
+        self.of_batch = cache(self._of_batch)
+        self.of_training = cache(self._of_training)
+
+    def of(self, job: StatedJob, gpu: str, gpus: int) -> Duration:
+        """The duration that our models tell; refuses where they know none."""
+        asked = tuple(sorted(job.asked.items()))
+        if job.kind in ("train", "finetune"):
+            return self.of_training(job.kind, asked, gpu, gpus)
+        return self.of_batch(asked, gpu).on(gpus)
+
+    def _of_training(self, kind: str, asked: tuple[tuple[str, str], ...], gpu: str, gpus: int) -> Duration:
+        call = plan_train if kind == "train" else plan_finetune
+        words: dict[str, Any] = dict(asked)
+        plan: TrainingPlan = call(model_of(words, kind), self.tables, **{**words, "gpus": [f"{gpu}:{gpus}"]})
+        if not plan.is_feasible:
+            raise Infeasible(f"it does not run on {gpus}x {gpu}")
+        finish = plan.answer.finish_s
+        return Duration(finish.value, finish.low or finish.value, finish.high or finish.value, finish.grade)
+
+    def _of_batch(self, asked: tuple[tuple[str, str], ...], gpu: str) -> BatchDuration:
+        words: dict[str, Any] = {"deadline": UNHURRIED, **dict(asked)}
+        words = {BATCH_WORDS.get(name, name): value for name, value in words.items()}
+        plan = plan_batch(model_of(words, "batch"), self.tables, **{**words, "gpus": [gpu]})
+        if not plan.is_feasible:
+            raise Infeasible(f"it does not run on {gpu}")
+        answer = plan.answer
+        work, finish = answer.work_s, answer.finish_s
+        low, high = ((end or finish.value) / finish.value for end in (finish.low, finish.high))
+        replica = max(round(answer.gpus_per_replica), 1)
+        return BatchDuration(work * answer.replicas, plan.startup_s, replica, low, high, answer.grade)
+
+
+@dataclass(frozen=True)
+class BatchDuration:
+    """A batch job by the replicas that share it: `replica_s` of work for one of them."""
+
+    replica_s: float
+    startup_s: float
+    gpus_per_replica: int
+    low_ratio: float
+    high_ratio: float
+    grade: str
+
+    def on(self, gpus: int) -> Duration:
+        """With so many GPUs, all replicas at once."""
+        replicas = gpus // self.gpus_per_replica
+        if not replicas:
+            raise Infeasible(f"one replica takes {self.gpus_per_replica} GPUs, {gpus} are asked for")
+        work = self.startup_s + self.replica_s / replicas
+        return Duration(work, work * self.low_ratio, work * self.high_ratio, self.grade)
+
+
+BATCH_WORDS = {"in": "input_tokens", "out": "output_tokens"}
+
+
+def model_of(words: dict[str, Any], kind: str) -> str:
+    """The model of a question, taken out of its words."""
+    if "model" not in words:
+        raise UsageError(f"{kind!r} names no model", expected=f"'{kind}: {{model: llama-3.1-8b, ...}}'")
+    return str(words.pop("model"))
+
+
+@dataclass(frozen=True)
+class Understood:
+    """Jobs with all of their ways, and the range of each way's duration by job and way."""
+
+    jobs: tuple[ScheduledJob, ...]
+    durations: Mapping[str, Sequence[Duration]]
+
+
+def jobs_of(file: JobsFile, pools: Sequence[Pool], tables: Catalog) -> Understood:
+    """All jobs of a file."""
+    durations, known = Durations(tables), {job.name for job in file.jobs}
+    found: list[ScheduledJob] = []
+    told: dict[str, Sequence[Duration]] = {}
+    for stated in file.jobs:
+        with named(f"job {stated.name!r}"):
+            job, told[stated.name] = job_of(stated, file.words.start, pools, tables, durations)
+            for other in job.after:
+                if other not in known:
+                    raise UnknownName("job to come after", other, known)
+            found.append(job)
+    return Understood(tuple(found), told)
+
+
+def job_of(
+    stated: StatedJob, start: datetime | None, pools: Sequence[Pool], tables: Catalog, durations: Durations
+) -> tuple[ScheduledJob, Sequence[Duration]]:
+    """One job with all of its ways."""
+    words = stated.words
+    if words.name in (words.after or ()):
+        raise Infeasible("it waits for itself", hint="Leave it out of its own 'after'.")
+    ways = list(ways_of(stated, pools, tables, durations))
+    if not ways:
+        raise Infeasible(
+            "none of the pools runs it", hint="Our models find no layout that fits: more GPUs, or other ones."
+        )
+    deadline = math.inf if words.deadline is None else seconds_of(words.deadline, start, "the deadline")
+    earliest = 0.0 if words.earliest is None else max(seconds_of(words.earliest, start, "the earliest start"), 0.0)
+    job = ScheduledJob(
+        name=stated.name,
+        ways=tuple(way for way, _ in ways),
+        earliest_s=earliest,
+        deadline_s=deadline,
+        weight=words.priority,
+        after=tuple(words.after or ()),
+        can_pause=bool(words.preemptible),
+    )
+    return job, [duration for _, duration in ways]
+
+
+def ways_of(
+    stated: StatedJob, pools: Sequence[Pool], tables: Catalog, durations: Durations
+) -> Iterator[tuple[Way, Duration]]:
+    """Every pool and number of GPUs that may run a job; options that fit none of our models are left out."""
+    habits = load_job_habits()
+    restart_s = habits.restart_s.expected if stated.words.restart_s is None else stated.words.restart_s
+    own = stated.options or (stated.words,)
+    for option in own:
+        targets = targets_of(option.on or stated.words.on, pools, tables)
+        counts = [milli_gpus(text, "the number of GPUs") for text in option.gpus or stated.words.gpus or ("1",)]
+        work_s = stated.words.work_s if option.work_s is None else option.work_s
+        if work_s is not None:
+            refuse_ambiguous(targets, counts)
+        for pool in targets:
+            for milli in counts:
+                duration = duration_of(stated, work_s, pool, milli, durations)
+                if duration is not None:
+                    here = on_kind(duration, pool, restart_s)
+                    yield way_of(stated, option, pool, milli, restart_s, here), here
+
+
+def way_of(stated: StatedJob, option: WayWords, pool: Pool, milli: int, restart_s: float, duration: Duration) -> Way:
+    """One way to run a job."""
+    watts = stated.words.watts if option.watts is None else option.watts
+    return Way(pool.name, milli, duration.work_s, restart_s, watts)
+
+
+def refuse_ambiguous(targets: Sequence[Pool], counts: Sequence[int]) -> None:
+    """A time that somebody states is that of one number of GPUs of one type."""
+    types = sorted({pool.gpu for pool in targets})
+    if len(types) > 1:
+        raise UsageError("its 'work' is a time on one type of GPU", found=", ".join(types), expected="'on: NAME'")
+    if len(counts) > 1:
+        raise UsageError(
+            "its 'work' is a time on one number of GPUs", expected="'options:' with a time for each number"
+        )
+
+
+def duration_of(
+    stated: StatedJob, work_s: float | None, pool: Pool, milli: int, durations: Durations
+) -> Duration | None:
+    """How long a job takes on GPUs of a pool; None where our models say that it does not run there."""
+    if work_s is not None:
+        return Duration(work_s, work_s, work_s)
+    if milli % WHOLE_MILLI:
+        raise UsageError("our models know no share of a GPU", expected="whole GPUs, or 'work: 6h'")
+    try:
+        return durations.of(stated, pool.gpu, milli // WHOLE_MILLI)
+    except Infeasible:
+        return None
+    except GpufleetError as error:
+        error.problem = f"{stated.kind}: {error.problem}"
+        raise
+
+
+def on_kind(duration: Duration, pool: Pool, restart_s: float) -> Duration:
+    """On spot a job starts again now and then, and repeats what it had not saved."""
+    if pool.kind != SPOT:
+        return duration
+    write_s = load_job_habits().checkpoint_write_s.expected
+    per_s = load_interruptions().per_hour_unknown.expected / HOUR
+    interval_s = checkpoint_interval_s(write_s, 1 / per_s)
+    elapsed = float(elapsed_run_s(duration.work_s, per_s, write_s, restart_s, interval_s))
+    scale = elapsed / duration.work_s
+    return Duration(
+        elapsed, min(duration.low_s * scale, elapsed), max(duration.high_s * scale, elapsed), duration.grade
+    )
+
+
+def targets_of(said: Sequence[str] | None, pools: Sequence[Pool], tables: Catalog) -> list[Pool]:
+    """Pools by their names, or by the type of their GPUs; all of them where nothing is said."""
+    if not said:
+        return list(pools)
+    found: dict[str, Pool] = {}
+    for name in said:
+        named_so = [pool for pool in pools if pool.name == name] or pools_of_type(name, pools, tables)
+        if not named_so:
+            raise UnknownName("pool or type of GPU", name, [*(p.name for p in pools), *(p.gpu for p in pools)])
+        found.update((pool.name, pool) for pool in named_so)
+    return list(found.values())
+
+
+def pools_of_type(name: str, pools: Sequence[Pool], tables: Catalog) -> list[Pool]:
+    """Pools of a type of GPU, by any of its names."""
+    try:
+        gpu = resolve_gpu(tables, name).accelerator.name
+    except UsageError:
+        return []
+    return [pool for pool in pools if pool.gpu == gpu]
+
+
+def usual_slot_s(jobs: Sequence[ScheduledJob], pools: Sequence[Pool]) -> float:
+    """The finest of some round times with which the schedule has not too many slots."""
+    gpu_s = sum(min(way.work_s * way.gpus for way in job.ways) for job in jobs)
+    ends = [job.deadline_s for job in jobs if job.deadline_s < math.inf]
+    span = max([gpu_s / sum(pool.gpus for pool in pools), *ends, *(job.earliest_s for job in jobs)])
+    return next((slot for slot in ROUND_S if span / slot <= MOST_USUAL_SLOTS), DAY / 24)
+
+
+ROUND_S, MOST_USUAL_SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0), 1500

@@ -1,0 +1,112 @@
+"""A schedule as manifests of Kueue: a flavour for each pool, one queue with their quotas, and the jobs.
+
+Jobs are pinned to their pool, and what begins sooner has the higher priority; Kueue admits a gang whole or not at all.
+Fields: kueue.sigs.k8s.io/docs/reference/kueue.v1beta2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
+from gpufleet.results.schedule import ScheduledRun, SchedulePlan
+
+API, QUEUE, NAMESPACE, LABEL = "kueue.x-k8s.io/v1beta2", "gpufleet", "default", "gpufleet/pool"
+GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
+CPUS_PER_GPU, MEMORY_GIB_PER_GPU = 8, 64
+"""What a Pod asks for beside each GPU: change both to what your machines have."""
+Manifest = Mapping[str, Any]
+
+
+def kueue_manifests(plan: SchedulePlan) -> str:
+    """All manifests, to be applied in this order."""
+    classes = priority_names(plan)
+    manifests = [*flavours(plan), cluster_queue(plan), local_queue(), *priorities(classes)]
+    runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
+    manifests += [job(run, classes[run.start_s]) for run in runs]
+    return "---\n".join(yaml.safe_dump(manifest, sort_keys=False, width=120) for manifest in manifests)
+
+
+def flavours(plan: SchedulePlan) -> Iterator[dict[str, Any]]:
+    """Nodes of a pool carry its name as a label."""
+    for pool in plan.pools:
+        spec = {"nodeLabels": {LABEL: pool.pool}}
+        yield {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": flavour(pool.pool)}, "spec": spec}
+
+
+def flavour(pool: str) -> str:
+    """A name as Kubernetes takes it."""
+    return pool.lower().replace("_", "-")
+
+
+def cluster_queue(plan: SchedulePlan) -> dict[str, Any]:
+    """Quotas of all pools."""
+    quotas = [
+        {
+            "name": flavour(pool.pool),
+            "resources": [
+                {"name": GPU, "nominalQuota": pool.gpus},
+                {"name": CPU, "nominalQuota": pool.gpus * CPUS_PER_GPU},
+                {"name": MEMORY, "nominalQuota": f"{pool.gpus * MEMORY_GIB_PER_GPU}Gi"},
+            ],
+        }
+        for pool in plan.pools
+    ]
+    groups = [{"coveredResources": [GPU, CPU, MEMORY], "flavors": quotas}]
+    spec = {"namespaceSelector": {}, "queueingStrategy": "StrictFIFO", "resourceGroups": groups}
+    return {"apiVersion": API, "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": spec}
+
+
+def local_queue() -> dict[str, Any]:
+    """The queue that jobs name."""
+    metadata = {"name": QUEUE, "namespace": NAMESPACE}
+    return {"apiVersion": API, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": QUEUE}}
+
+
+def priority_names(plan: SchedulePlan) -> dict[float, str]:
+    """A class for each moment at which something begins."""
+    starts = sorted({run.start_s for run in plan.runs})
+    return {start: f"{QUEUE}-{number:05}" for number, start in enumerate(starts)}
+
+
+def priorities(classes: Mapping[float, str]) -> Iterator[dict[str, Any]]:
+    """What begins sooner comes first."""
+    for number, name in enumerate(classes.values()):
+        yield {
+            "apiVersion": API,
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": name},
+            "value": len(classes) - number,
+            "description": "A job of a schedule: what begins sooner comes first.",
+        }
+
+
+def job(run: ScheduledRun, priority: str) -> dict[str, Any]:
+    """One job, suspended until Kueue admits it; a share of a GPU asks for all of one."""
+    nodes = nodes_of(run.gpus)
+    gpus = math.ceil(run.gpus / nodes)
+    asked = {GPU: gpus, CPU: gpus * CPUS_PER_GPU, MEMORY: f"{gpus * MEMORY_GIB_PER_GPU}Gi"}
+    command = ["/bin/sh", "-c", run.command or NO_COMMAND.format(job=run.job)]
+    container: dict[str, Any] = {"name": "job", "image": run.image or "busybox", "command": command}
+    container |= {"resources": {"requests": asked, "limits": asked}}
+    pod = {"nodeSelector": {LABEL: run.pool}, "containers": [container], "restartPolicy": "Never"}
+    labels = {"kueue.x-k8s.io/queue-name": QUEUE, "kueue.x-k8s.io/priority-class": priority}
+    told = {"gpufleet/begins-s": f"{run.start_s:.0f}", "gpufleet/gpus": f"{run.gpus:g}"}
+    if run.after:
+        told["gpufleet/after"] = ",".join(run.after)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": flavour(run.job), "namespace": NAMESPACE, "labels": labels, "annotations": told},
+        "spec": {
+            "suspend": True,
+            "parallelism": nodes,
+            "completions": nodes,
+            "completionMode": "Indexed",
+            "template": {"spec": pod},
+        },
+    }

@@ -1,0 +1,75 @@
+"""A schedule as a shell script of sbatch lines, in the order in which jobs begin.
+
+A pool is a partition, a dependency the id of the job before. Options: slurm.schedmd.com/sbatch.html.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from datetime import timedelta
+
+from gpufleet.deploy.skypilot_jobs import NO_COMMAND
+from gpufleet.results.schedule import ScheduledRun, SchedulePlan
+from gpufleet.units import DAY, HOUR, MINUTE
+
+SHARDS_PER_GPU = 100
+"""What gres.conf deals a GPU out into, for jobs that take a share: Name=shard Count=100 for each."""
+HEADING = """#!/bin/sh
+# A pool is a partition. Jobs begin when they are scheduled, or as soon after as their GPUs are free.
+set -eu
+"""
+
+
+def slurm_script(plan: SchedulePlan) -> str:
+    """All jobs; one that waits for others is submitted after them."""
+    runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
+    waited_for = {name for run in runs for name in run.after}
+    shares = f"# Shares of a GPU are shards: {SHARDS_PER_GPU} for each GPU.\n" if any(r.gpus < 1 for r in runs) else ""
+    numbers = {run.job: f"id_{number}" for number, run in enumerate(runs, 1)}
+    lines = [line(plan, run, numbers, is_waited_for=run.job in waited_for) for run in runs]
+    return HEADING + shares + "\n".join(lines) + "\n"
+
+
+def line(plan: SchedulePlan, run: ScheduledRun, numbers: dict[str, str], *, is_waited_for: bool) -> str:
+    """One job."""
+    words = ["sbatch", "--parsable", *options(plan, run), f"--wrap={run.command or NO_COMMAND.format(job=run.job)}"]
+    command = shlex.join(words)
+    if run.after:
+        ids = ":".join("${%s}" % numbers[name] for name in run.after)  # noqa: UP031
+        command = command.replace("sbatch --parsable", f'sbatch --parsable --dependency="afterok:{ids}"', 1)
+    return f"{numbers[run.job]}=$({command})" if is_waited_for else command
+
+
+def options(plan: SchedulePlan, run: ScheduledRun) -> list[str]:
+    """The options of one job."""
+    longest = (run.work.high or run.work.value) if len(run.pieces) == 1 else run.end_s - run.start_s
+    gpus = f"--gpus={run.gpus:.0f}" if run.gpus >= 1 else f"--gres=shard:{math.ceil(run.gpus * SHARDS_PER_GPU)}"
+    found = [f"--job-name={run.job}", f"--partition={partition(run.pool)}", gpus, f"--time={clock(longest)}"]
+    found.append(f"--begin={begin(plan, run.start_s)}")
+    return [*found, "--requeue" if run.can_pause else "--no-requeue"]
+
+
+def partition(pool: str) -> str:
+    """A name as Slurm takes it."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", pool)
+
+
+def begin(plan: SchedulePlan, seconds: float) -> str:
+    """A date where the schedule has one, else so long from when the script runs."""
+    if plan.start is None:
+        return f"now+{seconds:.0f}seconds"
+    return (plan.start + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def clock(seconds: float) -> str:
+    """A limit as days-hours:minutes:seconds, at least a minute.
+
+    >>> clock(90_061.0)
+    '1-01:02:00'
+    """
+    minutes = max(math.ceil(seconds / MINUTE), 1)
+    days, rest = divmod(minutes, round(DAY / MINUTE))
+    hours, minutes = divmod(rest, round(HOUR / MINUTE))
+    return f"{days}-{hours:02}:{minutes:02}:00"

@@ -1,0 +1,119 @@
+"""A schedule as a picture: a bar for each job under its pool, maintenance behind, deadlines as ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from html import escape
+
+from gpufleet.records import dataclass
+from gpufleet.report.controls import printable
+from gpufleet.report.linear_axis import LinearAxis, time_ticks
+from gpufleet.report.numbers import amount, duration
+from gpufleet.report.page import Picture
+from gpufleet.report.palette import themed
+from gpufleet.results.schedule import ScheduledPool, ScheduledRun, SchedulePlan
+from gpufleet.units import DAY
+
+WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW_PX, BAR_PX = 900, 190, 20, 44, 34, 18, 12
+MOST_BARS, MOST_TICKS, LETTERS = 400, 8, 24
+STYLE = f"""
+{themed(".gantt", ("page", "ink", "soft", "grid", "line", "over"))}.gantt{{font:12px system-ui,sans-serif}}
+.gantt .page{{fill:var(--page)}}.gantt text{{fill:var(--ink)}}.gantt .soft{{fill:var(--soft)}}
+.gantt .head{{font-weight:600;font-size:15px}}.gantt .pool{{font-weight:600}}.gantt .grid{{stroke:var(--grid)}}
+.gantt .out{{fill:var(--grid);opacity:.6}}.gantt .run{{fill:var(--line)}}.gantt .late{{fill:var(--over)}}
+.gantt .wait{{stroke:var(--soft);stroke-dasharray:2 3}}.gantt .due{{stroke:var(--ink);stroke-width:2}}
+.gantt .end{{text-anchor:end}}.gantt .mid{{text-anchor:middle}}
+"""
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Where moments stand."""
+
+    plan: SchedulePlan
+
+    @property
+    def axis(self) -> LinearAxis:
+        """From the start to the end of all."""
+        return LinearAxis(max(self.plan.makespan_s, self.plan.slot_s))
+
+    def x(self, seconds: float) -> float:
+        """Pixels from the left."""
+        return LEFT + self.axis.position(seconds) * (WIDTH - LEFT - RIGHT)
+
+
+def gantt_picture(plan: SchedulePlan) -> Picture | None:
+    """The picture; nothing where nothing runs or bars would be too many."""
+    if not plan.runs or len(plan.runs) > MOST_BARS:
+        return None
+    canvas, used = Canvas(plan), [pool for pool in plan.pools if any(run.pool == pool.pool for run in plan.runs)]
+    height = TOP + (len(plan.runs) + len(used)) * ROW_PX + BOTTOM
+    parts = [
+        f'<svg class="gantt" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}">',
+        f"<title>Jobs over time</title><style>{STYLE}</style>",
+        f'<rect class="page" width="{WIDTH}" height="{height}"/>',
+        written(LEFT, 20, "Jobs over time: bars run, ticks are deadlines, grey is maintenance", "head"),
+        *ticks(canvas, height),
+        *rows(canvas, used),
+        "</svg>",
+    ]
+    return Picture("\n".join(parts) + "\n")
+
+
+def written(x: float, y: float, text: str, look: str = "") -> str:
+    """A line of text."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+
+
+def ticks(canvas: Canvas, height: int) -> Iterator[str]:
+    """Round moments: days where the schedule has a date and lasts for some."""
+    plan, bottom = canvas.plan, height - BOTTOM
+    found, show = time_ticks(canvas.axis.high, MOST_TICKS)
+    if plan.start is not None and plan.makespan_s > 2 * DAY:
+        start = plan.start
+        midnight = (start + timedelta(days=1)).replace(hour=0, minute=0, second=0)
+        days = range(int(plan.makespan_s // DAY) + 1)
+        found = [s for s in ((midnight - start).total_seconds() + day * DAY for day in days) if s <= plan.makespan_s]
+        show = lambda s: (start + timedelta(seconds=s)).strftime("%a %d")  # noqa: E731
+    every = max(len(found) // MOST_TICKS, 1)
+    for seconds in found[::every]:
+        yield f'<path class="grid" d="M{canvas.x(seconds):.1f} {TOP - 8}V{bottom}"/>'
+        yield written(canvas.x(seconds), bottom + 18, show(seconds), "soft mid")
+
+
+def rows(canvas: Canvas, pools: Sequence[ScheduledPool]) -> Iterator[str]:
+    """Every pool with its jobs in the order in which they begin."""
+    y = float(TOP)
+    for pool in pools:
+        runs = sorted((run for run in canvas.plan.runs if run.pool == pool.pool), key=lambda run: run.start_s)
+        for outage in pool.outages:
+            left, right = canvas.x(outage.start_s), canvas.x(outage.end_s)
+            height = (len(runs) + 1) * ROW_PX
+            yield f'<rect class="out" x="{left:.1f}" y="{y:.1f}" width="{right - left:.1f}" height="{height}"/>'
+        yield written(8, y + 13, f"{pool.pool}: {pool.gpus}x {pool.gpu}", "pool")
+        for run in runs:
+            y += ROW_PX
+            yield from bar(canvas, run, y)
+        y += ROW_PX
+
+
+def bar(canvas: Canvas, run: ScheduledRun, y: float) -> Iterator[str]:
+    """One job: how long it waited, when it runs, when it is due."""
+    name = run.job if len(run.job) <= LETTERS else run.job[: LETTERS - 1] + "…"
+    yield written(LEFT - 8, y + 13, f"{name} {amount(run.gpus)}x", "end")
+    middle = y + ROW_PX / 2
+    yield f'<path class="wait" d="M{canvas.x(run.earliest_s):.1f} {middle:.1f}H{canvas.x(run.start_s):.1f}"/>'
+    late = f", late by {duration(run.late_s)}" if run.late_s else ""
+    for piece in run.pieces:
+        left, right = canvas.x(piece.start_s), canvas.x(piece.end_s)
+        hint = escape(
+            printable(f"{run.job}: {amount(run.gpus)}x {run.gpu}, {duration(piece.end_s - piece.start_s)}{late}")
+        )
+        yield (
+            f'<rect class="{"late" if run.late_s else "run"}" x="{left:.1f}" y="{y + 3:.1f}" '
+            f'width="{max(right - left, 1):.1f}" height="{BAR_PX}" rx="2"><title>{hint}</title></rect>'
+        )
+    if run.deadline_s is not None and 0 <= run.deadline_s <= canvas.plan.makespan_s:
+        yield f'<path class="due" d="M{canvas.x(run.deadline_s):.1f} {y + 1:.1f}V{y + ROW_PX - 1:.1f}"/>'

@@ -1,0 +1,208 @@
+"""A schedule as a page: what is late, the bars of all jobs, why now and why there, what one GPU more is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from gpufleet.domain.reason import Reason
+from gpufleet.report.gantt_svg import gantt_picture
+from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.words import sentence
+from gpufleet.results.schedule import OneMoreGpu, ScheduledPool, ScheduledRun, SchedulePlan, ScheduleReason
+from gpufleet.units import HOUR
+
+BAR_CHARACTERS, MOST_ROWS = 32, 60
+RUNS, WAITS, DEADLINE, PAST, NOTHING = "█", "·", "|", "!", " "
+INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
+
+
+def schedule_page(plan: SchedulePlan, most_rows: int = MOST_ROWS) -> Page:
+    """Headline, bars, reasons, pools; or what has to change. People read no more than so many jobs."""
+    if not plan.is_feasible:
+        return Page(infeasible_words(plan), [], ())
+    tables = [bars_table(plan, most_rows), reasons_table(plan), pools_table(plan)]
+    return Page(headline(plan), tables, notes(plan), [how_good(plan)])
+
+
+def infeasible_words(plan: SchedulePlan) -> str:
+    """Why nothing can be scheduled, and the smallest change, in a sentence."""
+    why = "; ".join(said(relaxation.why) for relaxation in plan.relaxations)
+    change = " and ".join(said(relaxation.change) for relaxation in plan.relaxations)
+    return f"This cannot be scheduled: {why}. It can {change}."
+
+
+def said(reason: ScheduleReason) -> str:
+    """A reason in words."""
+    return sentence(Reason(reason.code, tuple(reason.figures.items())))
+
+
+def headline(plan: SchedulePlan) -> str:
+    """How many jobs are in time, and what all of them cost."""
+    rent = f", {usd(plan.usd)}" if plan.usd else ""
+    energy = f", {amount(plan.kwh)} kWh" if plan.kwh else ""
+    done = f"done {moment(plan, plan.makespan_s)}{rent}{energy}"
+    if not plan.late_jobs:
+        return f"All {several(len(plan.runs), 'job')} in time: {done}."
+    return (
+        f"{plan.late_jobs} of {several(len(plan.runs), 'job')} late, by {significant(plan.late_weighted_hours)} hours "
+        f"by priority: {done}."
+    )
+
+
+def how_good(plan: SchedulePlan) -> str:
+    """How far it is from the best, as far as that is known, and from earliest deadline first."""
+    if not plan.is_searched:
+        return "Earliest deadline first with holes filled, at once: nothing better was looked for."
+    edf = f"{significant(plan.edf_late_weighted_hours)} late hours by priority in {several(plan.edf_late_jobs, 'job')}"
+    first = f"Earliest deadline first alone: {edf}."
+    if plan.is_optimal:
+        return f"{first} Proven: no schedule is late by less, nor as late for less money, then energy."
+    if not plan.late_weighted_hours:
+        return f"{first} Nothing can be late by less; a cheaper schedule was not ruled out."
+    if not plan.has_solver:
+        return first
+    least = significant(plan.least_late_weighted_hours)
+    return f"{first} No schedule has less than {least}: a gap of {percent(plan.gap_ratio)}."
+
+
+def moment(plan: SchedulePlan, seconds: float) -> str:
+    """A moment: a day and an hour where the schedule has a date, else hours from its start."""
+    if plan.start is None:
+        return f"{significant(seconds / HOUR)} h"
+    return (plan.start + timedelta(seconds=seconds)).strftime("%a %d %H:%M")
+
+
+def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
+    """Every job as a bar: waiting, running, its deadline."""
+    columns = [
+        Column("job", "job"),
+        Column("where", "where"),
+        Column("bar", axis(plan), align="left", is_drawing=True, where="text"),
+        Column("late_s", "late", lambda late: duration(late) if late else "", align="right"),
+        Column("start_s", "begins", lambda s: moment(plan, s), where="data"),
+        Column("end_s", "ends", lambda s: moment(plan, s), where="data"),
+        Column("usd", "cost", usd, where="data"),
+        Column("kwh", "kWh", significant, where="data"),
+    ]
+    rest = max(len(plan.runs) - most_rows, 0)
+    more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
+    title = f"Jobs ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
+    rows = [bar_row(plan, run) for run in plan.runs[:most_rows]]
+    return Table(columns, rows, title, more, picture=gantt_picture(plan))
+
+
+def bar_row(plan: SchedulePlan, run: ScheduledRun) -> Row:
+    """One job."""
+    return {**run.model_dump(), "where": where(run), "bar": bar(plan, run), "start_s": run.start_s, "end_s": run.end_s}
+
+
+def where(run: ScheduledRun) -> str:
+    """GPUs and pool."""
+    return f"{amount(run.gpus)}x {run.pool}"
+
+
+def axis(plan: SchedulePlan) -> str:
+    """The two ends of all bars."""
+    left, right = moment(plan, 0.0), moment(plan, plan.makespan_s)
+    return left + right.rjust(BAR_CHARACTERS - len(left))
+
+
+def bar(plan: SchedulePlan, run: ScheduledRun) -> str:
+    """A bar in characters, each of which stands for an equal part of the schedule."""
+    step = plan.makespan_s / BAR_CHARACTERS
+    marks = [NOTHING] * BAR_CHARACTERS
+    for at in range(BAR_CHARACTERS):
+        middle = (at + 0.5) * step
+        if run.earliest_s <= middle < run.end_s:
+            marks[at] = WAITS
+    for piece in run.pieces:
+        first = min(int(piece.start_s / step), BAR_CHARACTERS - 1)
+        for at in range(first, min(max(round(piece.end_s / step), first + 1), BAR_CHARACTERS)):
+            is_past = run.deadline_s is not None and (at + 0.5) * step > run.deadline_s
+            marks[at] = PAST if is_past else RUNS
+    if run.deadline_s is not None and 0 <= run.deadline_s < plan.makespan_s:
+        at = int(run.deadline_s / step)
+        marks[at] = DEADLINE if marks[at] in (NOTHING, WAITS) else marks[at]
+    return "".join(marks)
+
+
+def reasons_table(plan: SchedulePlan) -> Table:
+    """Why each job runs now, and why there."""
+    columns = [
+        Column("job", "job"),
+        Column("begins", "begins"),
+        Column("why", "why now; what elsewhere", wraps=True),
+    ]
+    rows = [reason_row(plan, run) for run in plan.runs[:MOST_ROWS]]
+    return Table(columns, rows, "Why now, and why there", folded=True)
+
+
+def reason_row(plan: SchedulePlan, run: ScheduledRun) -> Row:
+    """One job."""
+    return {
+        "job": run.job,
+        "begins": moment(plan, run.start_s),
+        "why": f"{said(run.why_now)}; {said(run.why_there)}",
+    }
+
+
+def pools_table(plan: SchedulePlan) -> Table:
+    """Pools: how much of them is used, and what one GPU more saves."""
+    columns = [
+        Column("pool", "pool"),
+        Column("gpus", "GPUs", align="right"),
+        Column("gpu", "type"),
+        Column("kind", "kind"),
+        Column("used_ratio", "used", percent, align="right"),
+        Column("usd", "cost", usd, align="right"),
+        Column("kwh", "kWh", significant, align="right"),
+        Column("one_more", "one GPU more saves", align="left", wraps=True),
+    ]
+    return Table(columns, [pool_row(pool) for pool in plan.pools], "Pools")
+
+
+def pool_row(pool: ScheduledPool) -> Row:
+    """One pool."""
+    return {**pool.model_dump(exclude={"one_more"}), "one_more": saved(pool.one_more)}
+
+
+def saved(more: OneMoreGpu | None) -> str:
+    """What one GPU more saves, and whether that is sure."""
+    if more is None:
+        return "not asked"
+    parts: list[tuple[float, Callable[[float], str]]] = [
+        (more.late_weighted_hours, lambda hours: f"{significant(hours)} late hours"),
+        (more.usd, lambda dollars: usd(dollars) if dollars > 0 else f"costs {usd(-dollars)}"),
+    ]
+    words = [write(value) for value, write in parts if value]
+    return (", ".join(words) or "nothing") + ("" if more.is_sure else " (as found)")
+
+
+def notes(plan: SchedulePlan) -> list[str]:
+    """What a reader should know."""
+    found = [*plan.notes, rounded(plan), *close_ones(plan.runs)]
+    if plan.is_searched and not plan.has_solver:
+        found.append(f"OR-Tools is not installed, so nobody knows how much better it could be: {INSTALL}")
+    return [*found, "-o sky, kueue and slurm write it for other tools; -o svg draws it."]
+
+
+def rounded(plan: SchedulePlan) -> str:
+    """How times are rounded."""
+    return f"Times are in slots of {duration(plan.slot_s)}: work is rounded up, deadlines are rounded down."
+
+
+def close_ones(runs: Sequence[ScheduledRun]) -> list[str]:
+    """Jobs that are in time as expected, and late at the high end of how long they may take."""
+    close = [run.job for run in runs if not run.late_s and is_close(run)]
+    if not close:
+        return []
+    shown = ", ".join(close[:3]) + (f" and {len(close) - 3} more" if len(close) > 3 else "")
+    return [f"In time as expected, late at the high end of their duration: {shown}."]
+
+
+def is_close(run: ScheduledRun) -> bool:
+    """Whether the high end of its duration ends after its deadline."""
+    longer = (run.work.high or run.work.value) - run.work.value
+    return run.deadline_s is not None and run.end_s + longer > run.deadline_s

@@ -1,0 +1,199 @@
+"""What every schedule keeps, and what a better question never makes worse."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.properties.random_schedules import SLOT_S, random_grid
+from tests.properties.schedule_checker import violations
+
+from gpufleet.domain.schedule import DayPrices, Piece, Pool, Run, ScheduledJob, Way
+from gpufleet.optimize.schedule import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule_bound import least_late
+from gpufleet.optimize.schedule_grid import Grid, Placement
+from gpufleet.optimize.schedule_relaxations import relaxations_of
+from gpufleet.optimize.schedule_search import Neighbours, Workbench, improved
+from gpufleet.optimize.schedule_solver import Effort, is_installed, is_too_large, solved
+
+needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
+PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14
+WORK = Effort(lambda: 0.0, 1, 0, 0.4)
+
+
+def wrong(grid: Grid, placed: list[Placement]) -> list[str]:
+    return violations(grid.pools, grid.asked, grid.runs(placed), grid.budget_usd)
+
+
+def placed_by_edf(grid: Grid) -> list[Placement]:
+    found = edf_schedule(grid)
+    assert found is not None
+    return found
+
+
+def test_five_hundred_random_schedules_keep_gangs_windows_dependencies_capacity_and_power() -> None:
+    found, asked = [], 0
+    for seed in range(PLACED):
+        grid = random_grid(np.random.default_rng(seed))
+        if relaxations_of(grid):
+            continue
+        asked += 1
+        found += [(seed, fault) for fault in wrong(grid, placed_by_edf(grid))]
+    assert found == []
+    assert asked > 0.9 * PLACED
+
+
+def test_a_search_keeps_them_too_and_is_never_worse() -> None:
+    for seed in range(SEARCHED):
+        grid = random_grid(np.random.default_rng(seed))
+        if relaxations_of(grid):
+            continue
+        edf = placed_by_edf(grid)
+        found = improved(grid, edf, np.random.default_rng(0), lambda tries: tries < 60)
+        sooner = list(begun_sooner(grid, found))
+        assert wrong(grid, found) == wrong(grid, sooner) == [], seed
+        assert grid.score(sooner) <= grid.score(found) <= grid.score(edf)
+
+
+@needs_solver
+def test_the_solver_keeps_them_too_and_stays_above_its_bound() -> None:
+    proven = 0
+    for seed in range(SOLVED):
+        grid = random_grid(np.random.default_rng(seed), most_jobs=8)
+        if relaxations_of(grid):
+            continue
+        edf = placed_by_edf(grid)
+        found = solved(grid, edf, WORK)
+        assert wrong(grid, found.placed) == [], seed
+        assert found.bound.late <= grid.score(found.placed).late <= grid.score(edf).late
+        proven += found.is_optimal
+    assert proven > SOLVED / 2
+
+
+def test_a_workbench_keeps_its_books() -> None:
+    grid = random_grid(np.random.default_rng(5))
+    bench = Workbench(grid, placed_by_edf(grid))
+    rng = np.random.default_rng(1)
+    neighbours = Neighbours(grid)
+    for _ in range(100):
+        bench.reorder(neighbours.taken_out(bench, rng))
+    assert bench.score == grid.score(bench.schedule)
+    assert bench.rent == grid.rent(bench.schedule)
+    assert wrong(grid, bench.schedule) == []
+
+
+@needs_solver
+def test_the_same_seed_and_work_give_the_same_schedule() -> None:
+    def once() -> list[Placement]:
+        grid = random_grid(np.random.default_rng(11))
+        found = improved(grid, placed_by_edf(grid), np.random.default_rng(3), lambda tries: tries < 200)
+        return solved(grid, found, WORK).placed
+
+    assert once() == once()
+
+
+def later(grid: Grid) -> Grid:
+    jobs = tuple(replace(job, deadline_s=job.deadline_s + 3 * SLOT_S) for job in grid.asked)
+    return Grid(grid.pools, jobs, SLOT_S, grid.budget_usd)
+
+
+def cheaper(grid: Grid) -> Grid:
+    pools = tuple(replace(p, prices=replace(p.prices, usd_per_hour=tuple(u / 2 for u in p.prices.usd_per_hour)))
+                  for p in grid.pools)  # fmt: skip
+    return Grid(pools, grid.asked, SLOT_S, grid.budget_usd)
+
+
+def wider(grid: Grid) -> Grid:
+    pools = (replace(grid.pools[0], gpus=grid.pools[0].gpus + 1), *grid.pools[1:])
+    return Grid(pools, grid.asked, SLOT_S, grid.budget_usd)
+
+
+@needs_solver
+@pytest.mark.parametrize("eased", [later, cheaper, wider])
+def test_a_proven_optimum_is_never_worse_for_an_easier_question(eased: Callable[[Grid], Grid]) -> None:
+    compared = 0
+    for seed in range(OF_LAW):
+        grid = random_grid(np.random.default_rng(seed), most_jobs=6)
+        if relaxations_of(grid):
+            continue
+        easier = eased(grid)
+        hard, easy = (solved(g, placed_by_edf(g), WORK) for g in (grid, easier))
+        if hard.is_optimal and easy.is_optimal:
+            compared += 1
+            before, after = grid.score(hard.placed), easier.score(easy.placed)
+            cents = len(grid.jobs)  # thousandths are rounded for each job
+            assert (after.late, after.milli_usd - cents) <= (before.late, before.milli_usd), seed
+    assert compared >= OF_LAW / 2
+
+
+@needs_solver
+def test_a_proven_optimum_is_that_of_all_schedules_tried() -> None:
+    pools = (Pool("a", "A100", 2, watts=1.0), Pool("b", "H100", 1, "on-demand", DayPrices((2.0,)), 1.0))
+    rng = np.random.default_rng(7)
+    for _ in range(4):
+        jobs = tuple(
+            ScheduledJob(
+                f"j{n}",
+                (
+                    Way("a", 1000 * int(rng.integers(1, 3)), float(rng.integers(1, 3)) * SLOT_S),
+                    Way("b", 1000, SLOT_S * 2),
+                ),
+                deadline_s=float(rng.integers(1, 5)) * SLOT_S,
+                weight=float(rng.integers(1, 4)),
+            )
+            for n in range(3)
+        )
+        grid = Grid(pools, jobs, SLOT_S)
+        found = solved(grid, placed_by_edf(grid), Effort(lambda: 0.0, 1, 0, 2.0))
+        assert found.is_optimal
+        assert grid.score(found.placed) == min(every_score(grid))
+
+
+def every_score(grid: Grid) -> list[tuple[int, ...]]:
+    """The scores of all schedules that keep everything, of three jobs within six slots."""
+    places = [[(w, s) for w in range(2) for s in range(6)] for _ in grid.jobs]
+    found = []
+    for chosen in itertools.product(*places):
+        placed = [Placement(w, ((s, grid.jobs[j].ways[w].slots),)) for j, (w, s) in enumerate(chosen)]
+        if not wrong(grid, placed):
+            found.append(grid.score(placed))
+    return found
+
+
+def test_the_checker_sees_what_is_wrong() -> None:
+    pool = Pool("a", "A100", 2, watts=100.0, power_cap_watts=250.0)
+    job = ScheduledJob("x", (Way("a", 2000, 3600.0),), earliest_s=60.0)
+    other = ScheduledJob("y", (Way("a", 1000, 3600.0),), after=("x",))
+    early, beside = Run("x", 0, (Piece(0.0, 3600.0),)), Run("y", 0, (Piece(1800.0, 5000.0),))
+    told = violations([pool], [job, other], [early, beside])
+    assert [fault.split(" at ")[0] for fault in told] == [
+        "x begins too early", "y runs 3200.0 s of 3600.0", "y begins before x is done", "a", "a",
+    ]  # fmt: skip
+    assert told[3:] == ["a at 1800.0: 3.0 whole, 0 shared, 0 missing of 2", "a at 1800.0: 300.0 W"]
+    assert violations([pool], [job], []) == ["not every job runs once"]
+
+
+@needs_solver
+def test_the_bound_of_a_crowded_pool_is_close() -> None:
+    rng = np.random.default_rng(2)
+    jobs = tuple(
+        ScheduledJob(
+            f"j{n}", (Way("a", 1000, float(rng.integers(1, 7)) * SLOT_S),), 0.0, float(rng.integers(3, 20)) * SLOT_S
+        )
+        for n in range(30)
+    )
+    grid = Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+    found = improved(grid, placed_by_edf(grid), np.random.default_rng(0), lambda tries: tries < 1500)
+    late = grid.score(found).late
+    assert 0.8 * late < least_late(grid, found, None, 10.0) <= late
+
+
+def test_a_question_too_large_for_the_solver_is_placed_all_the_same() -> None:
+    jobs = tuple(ScheduledJob(f"j{n}", (Way("a", 1000, 3600.0),), deadline_s=3600.0 * n) for n in range(4500))
+    grid = Grid((Pool("a", "A100", 8),), jobs, SLOT_S)
+    assert is_too_large(grid)
+    assert max(placed.end for placed in placed_by_edf(grid)) == math.ceil(4500 / 8) * 2
