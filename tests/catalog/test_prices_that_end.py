@@ -129,7 +129,8 @@ def test_a_plan_says_when_its_price_ends_and_warns_within_the_month(days: int, i
     text = " ".join(page_as_text(plan_page(plan), 200).split())
     assert (plan.answer.price_kind, plan.answer.price_until) == ("commit_3y", until)
     assert f"This price holds until {until} (your-tables)." in text
-    assert (f"Warning: the price of 1x aws g6e.xlarge ends on {until}" in text) == is_warned
+    machines = f"{plan.answer.instance_count}x aws g6e.xlarge"
+    assert (f"Warning: the price of {machines} ends on {until}" in text) == is_warned
     assert any(note.startswith("Warning: ") for note in plan.notes) == is_warned
 
 

@@ -199,7 +199,8 @@ def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> No
     kept = shutil.ignore_patterns("__pycache__", "data")
     for name in ("src", "gpu-migration-analyzer"):
         shutil.copytree(REPOSITORY / name, source / name, ignore=kept)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    (source / "tools").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "tools/pack_models.py"):
         shutil.copy(REPOSITORY / name, source / name)
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
     subprocess.run(build, cwd=source, check=True, capture_output=True)

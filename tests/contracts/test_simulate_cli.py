@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -105,12 +105,22 @@ def test_an_objective_that_breaks_is_told_by_the_exit_code(asked: Asked) -> None
     assert main([*WORDS, "--slo", "ttft.p95<1000s"]) == 0
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C is heard, also where whoever began the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_gives_what_is_done_so_far_and_says_so(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
     asked["interrupt"] = True
     assert main(list(WORDS)) == 130
     assert capsys.readouterr().out.startswith("Stopped before its end.")
 
 
+@pytest.mark.usefixtures("heard")
 def test_a_second_ctrl_c_is_not_waited_for() -> None:
     with interrupts_noted() as is_noted:
         assert not is_noted()

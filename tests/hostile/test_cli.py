@@ -115,7 +115,10 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told:
         ),
         (("catalog", "gpus", "--limit", "0"), "cannot read --limit; found '0'; expected at least 1."),
         (("plan", "serve", "m", "--rows", "9999"), "cannot read --rows; found '9999'; expected"),
-        (("estimate", "m", "--tp", "1.5"), "cannot read --tp; found '1.5'; expected a whole number."),
+        (
+            ("estimate", "llama-3.1-8b", "--gpus", "L4:1", "--in", "9", "--out", "9", "--rate", "1/s", "--tp", "1.5"),
+            "--tp: cannot read a whole number; found '1.5'; expected one such as 2 or 10k.",
+        ),
         (("catalog", "instances", "--min-gpus", "x"), "cannot read --min-gpus; found 'x'; expected a number."),
         (("toy", "rows", "--count"), "--count has no value"),
         (("toy", "rows", "-o", "jsn"), "'table', 'json', 'csv', 'md'"),

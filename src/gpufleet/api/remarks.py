@@ -157,12 +157,18 @@ def image_notes(arch: Architecture) -> list[str]:
 
 
 def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
-    """What to set where a full queue is served best by fewer sequences at a time than the engine would take."""
+    """What to set where a full queue is served best by fewer sequences at a time than the engine would take.
+
+    Batches that are tried are whole; what prompts leave of a step's tokens is not.
+    """
     if question.load.scenario != "full_queue" or math.isfinite(question.load.amount) or solution.serving is None:
         return []
     batch = float(solution.serving.batch[0])
     if batch >= solution.largest_batch:
         return []
+    if batch != round(batch):
+        held = f"{batch:,.0f} of the {solution.largest_batch:,.0f} sequences"
+        return [f"No more than {held} that the engine takes decode at a time: prompts have the rest of its steps."]
     return [
         f"Most requests are served at a batch of {batch:,.0f}, smaller than the {solution.largest_batch:,.0f} that the "
         "engine takes: cap it there (vLLM: --max-num-seqs)."

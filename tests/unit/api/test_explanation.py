@@ -53,10 +53,13 @@ def test_operations_sum_to_the_kernels_and_parts_to_the_latency(model: str, gpus
 
 @pytest.mark.parametrize("clients", [8, 64, 500])
 def test_prompts_per_step_are_those_that_arrive(clients: int) -> None:
-    """Each of B - 1 neighbours sends one prompt in the time of an answer: (B - 1) / output_tokens a step."""
+    """Each of B - 1 neighbours sends one prompt in the time of an answer: (B - 1) / output_tokens a step.
+
+    Hardly less: a client is away for some steps of a neighbour's course.
+    """
     parts = reasons(concurrency=clients).decode.parts
     met, mixed, extra_ms = (float(n) for n in re.findall(r"[0-9.]+", parts[-1].formula))
-    assert met == pytest.approx((clients - 1) / 200, rel=5e-3)
+    assert 0.97 * (clients - 1) / 200 < met < (clients - 1) / 200
     assert met * mixed * extra_ms * MILLISECOND == pytest.approx(parts[-1].value, rel=1.5e-2)
 
 
