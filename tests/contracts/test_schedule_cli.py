@@ -21,7 +21,7 @@ import gpufleet
 from gpufleet.cli import main
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
-LAB = REPOSITORY / "examples" / "lab-week.yaml"
+LAB = REPOSITORY / "examples" / "jobs" / "lab-week.yaml"
 SMALL = """
 start: 2026-11-30 08:00
 slot: 30min

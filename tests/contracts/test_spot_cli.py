@@ -14,6 +14,7 @@ import pytest
 import gpufleet
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.spot import NAMES, DeadlineJob, SpotMarket
+from gpufleet.errors import UsageError
 from gpufleet.inputs.spot_rules import read_spot_rules
 from gpufleet.optimize.spot_policies import BySlack, NeverLate
 from gpufleet.results.spot import SpotAudit, SpotPlan
@@ -54,7 +55,7 @@ def test_the_answer_saves_and_is_hardly_ever_late(answer: SpotPlan) -> None:
     assert 0.2 < answer.saved_ratio < 1 - 0.9731 / 3.06
     assert answer.answer.late_ratio <= 0.01
     on_demand = next(play for play in answer.plays if play.policy == "on-demand")
-    assert on_demand.usd.value == pytest.approx(3.06 * (20 * (1 + 60 / answer.checkpoint_interval_s) + 0.2), rel=0.02)
+    assert on_demand.usd.value == pytest.approx(3.06 * (20 + 0.2), rel=0.02)
     assert 0.9731 < answer.most_usd_per_hour < 3.06
     assert answer.late_if_refused_ratio >= answer.answer.late_ratio
 
@@ -65,6 +66,28 @@ def test_a_checkpoint_that_takes_no_time_costs_none() -> None:
     )
     alone = next(play for play in plan.plays if play.policy == "on-demand")
     assert alone.usd.value == pytest.approx(3.0 * (20 + plan.restart.value / 3600), rel=0.02)
+
+
+def test_spot_that_is_always_there_is_taken_whatever_it_is_said_to_last() -> None:
+    plan = gpufleet.plan_spot(
+        work_s="48h", deadline_s="72h", spot_price=0.4, on_demand_price=1.0, draws=20, availability=1.0, mean_up_s="6h"
+    )
+    assert plan.answer.usd.value == pytest.approx(0.4 * 48.5, rel=0.03)
+    assert plan.checkpoint_interval_s < 24 * 3600
+
+
+def test_a_plan_keeps_its_machines_and_may_be_of_an_encoder(tmp_path: Path) -> None:
+    """Nobody says how long other machines take."""
+    asked = gpufleet.EncoderBatchRequest(
+        "bge-base-en-v1.5", 1e7, 8 * 3600.0, input_tokens=256, clouds=["aws"], pricing=["on_demand"]
+    )
+    plan = gpufleet.plan_encoder_batch(asked)
+    file = tmp_path / "plan.json"
+    file.write_text(plan.model_dump_json(), encoding="utf-8")
+    prices = {"spot_price": 0.4, "on_demand_price": 1.0, "draws": 20}
+    assert gpufleet.plan_spot(file, **prices).work.value == pytest.approx(plan.answer.work_s)
+    with pytest.raises(UsageError, match="how long its own machines work"):
+        gpufleet.plan_spot(file, machine=["aws:p5.48xlarge"], **prices)
 
 
 def test_savings_are_counted_from_the_cheapest_machine_on_demand(run_gpufleet: Run) -> None:

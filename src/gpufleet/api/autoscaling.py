@@ -34,6 +34,7 @@ from gpufleet.optimize.autoscale import (
     undominated,
 )
 from gpufleet.questions.autoscale import AutoscaleRequest
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.records import dataclass
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ScaledMachine
 from gpufleet.results.base import Input
@@ -59,6 +60,7 @@ def autoscale(
     `seed`.
     """
     asked = spoken(AutoscaleRequest, plan, said if rates is None else {"rates": rates, **said})
+    refuse_out_of_range(asked)
     tables = load_catalog() if catalog is None else catalog
     held = scaled_plan(one_plan(asked.plan), tables)
     start = start_of_machine(held, tables) if asked.cold_start_s is None else None

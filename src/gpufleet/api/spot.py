@@ -32,6 +32,7 @@ from gpufleet.optimize.spot import (
     late_ratio,
     most_usd_per_hour,
     played,
+    played_alone,
     policies_of,
     rules_of,
     usual_interval_s,
@@ -93,10 +94,12 @@ def plan_spot(
 
 
 def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
-    """The job with its checkpoints, as often as its machines are taken away."""
-    interval = work.checkpoint_every_s or usual_interval_s(
-        work.checkpoint_write_s, supply.mean_up_s, work.work_s.expected
-    )
+    """The job with its checkpoints, as often as its machines are taken away; once by its deadline at the least.
+
+    The net counts on what a loss costs, also where none was seen.
+    """
+    between_s = min(supply.mean_up_s, work.deadline_s)
+    interval = work.checkpoint_every_s or usual_interval_s(work.checkpoint_write_s, between_s, work.work_s.expected)
     return SpotQuestion(work.work_s, work.restart_s, work.deadline_s, work.checkpoint_write_s, interval, work.reserve_s)
 
 
@@ -184,7 +187,8 @@ def plan_of(
     draws = draws_at(ranked[0])
     rules = rules_of(question, draws)
     policies = policies_of(rules)
-    runs = {name: played(question, draws, policy) for name, policy in policies.items()}
+    runs = {name: played(question, draws, policy) for name, policy in policies.items() if name != ON_DEMAND}
+    runs[ON_DEMAND] = played_alone(question, draws)
     alone = alone_on_demand(runs[ON_DEMAND], asked_about.alone, work.num_machines)
     rows = [row_of(runs[OURS], p, work.num_machines, supply.grade, alone.usd) for p in ranked[:MOST_MARKETS]]
     plays = {name: play_of(name, each, question.deadline_s, supply.grade) for name, each in runs.items()}

@@ -64,7 +64,8 @@ def notes_of(rows: Sequence[FleetRow]) -> list[str]:
     habits, found = load_job_habits(), []
     if any(row.runs != SERVICE and "work" not in row.words for row in rows):
         work, deadline = habits.usual_work_s / HOUR, habits.usual_deadline_s / HOUR
-        found.append(f"A job that does not say its work is taken as one of {work:g} h within {deadline:g} h.")
+        one = f"one of {work:g} h within {deadline:g} h"
+        found.append(f"A job that does not say its work is taken as {one}, one after the other.")
     if any(row.runs == SERVICE and "restart" not in row.words for row in rows):
         start = habits.restart_s.expected / MINUTE
         found.append(f"A start of a service takes {start:g} min where its row says no restart.")
@@ -171,6 +172,7 @@ def job_moved(today: SpotFleetRow, price: SpotPrice, asked: SpotRequest, tables:
     saved = saved_of_job(plan, price.usd_per_hour)
     return today.model_copy(
         update={
+            "usd_per_run": None if asked.work_s is None else run_usd(plan, price.usd_per_hour),
             "region": plan.market.region,
             "spot": plan.market.spot,
             "how": f"by policy {plan.answer.policy}, on demand {plan.answer.on_demand_ratio:.0%} of the time",
@@ -181,9 +183,14 @@ def job_moved(today: SpotFleetRow, price: SpotPrice, asked: SpotRequest, tables:
     )
 
 
+def run_usd(plan: SpotPlan, usd_per_hour: float) -> float:
+    """What the work costs at today's price of a machine   [USD]."""
+    return plan.alone.usd / plan.alone.price.usd_per_hour * usd_per_hour
+
+
 def saved_of_job(plan: SpotPlan, usd_per_hour: float) -> Figure:
     """What is saved of the same work at today's price of a machine."""
-    today_usd = plan.alone.usd / plan.alone.price.usd_per_hour * usd_per_hour
+    today_usd = run_usd(plan, usd_per_hour)
     usd = plan.answer.usd
     low, high = (usd.value if end is None else end for end in (usd.low, usd.high))
     value = 1 - usd.value / today_usd

@@ -14,6 +14,8 @@ from gpufleet.questions.words import words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
+from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.job import RentedJob
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import HOUR, MINUTE, SECONDS
 
@@ -63,15 +65,23 @@ def stated_work(asked: SpotRequest) -> SpotWork:
         num_machines=asked.machines,
         grade="given",
         inputs=(),
-        notes=(),
+        notes=same_time_notes(asked, asked.work_s),
     )
 
 
-def planned_work(asked: SpotRequest, plan: TrainingPlan | BatchPlan) -> SpotWork:
+def same_time_notes(asked: SpotRequest, work_s: Spread) -> tuple[str, ...]:
+    """What several machine types are taken to have in common."""
+    if len(asked.machine or ()) < 2:
+        return ()
+    return (f"Warning: every machine type is taken to need the same {work_s.expected / HOUR:.4g} h.",)
+
+
+def planned_work(asked: SpotRequest, plan: TrainingPlan | BatchPlan | EncoderBatchPlan) -> SpotWork:
     """The answer of a plan: its machines, its time without a stop, its checkpoints; what is said goes before it."""
     if not plan.is_feasible:
         raise Infeasible(f"the plan for {plan.model} has no machines: nothing gets the job done")
     answer = plan.answer
+    refuse_other_machines(asked, answer)
     deadline = plan.deadline_s if asked.deadline_s is None else asked.deadline_s
     if not math.isfinite(deadline):
         raise UsageError("the plan has no deadline", expected="--deadline 72h beside it")
@@ -97,6 +107,19 @@ def planned_work(asked: SpotRequest, plan: TrainingPlan | BatchPlan) -> SpotWork
         inputs=(),
         notes=(),
     )
+
+
+def refuse_other_machines(asked: SpotRequest, answer: TrainingDeployment | RentedJob) -> None:
+    """Refuse machines whose time for the work no plan says."""
+    other = asked.machine is not None or asked.machines not in (1, answer.instance_count)
+    if other and asked.work_s is None:
+        own = f"{answer.instance_count}x {answer.cloud}:{answer.instance}"
+        raise UsageError(
+            "a plan says how long its own machines work",
+            found=f"other machines than {own}",
+            expected=f"{own}, or --work TIME of the others beside it",
+            hint="Plan again for them: --gpus, --clouds.",
+        )
 
 
 def checkpoints_of(answer: TrainingDeployment) -> tuple[float, None]:

@@ -46,7 +46,7 @@ SUCH_AS: dict[str, str] = {
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
     "simulate": "gpufleet simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200",
     "spot": "gpufleet spot --work 48h --deadline 72h --machine aws:g5.xlarge",
-    "schedule": "gpufleet schedule examples/lab-week.yaml --at-once",
+    "schedule": "gpufleet schedule examples/jobs/lab-week.yaml --at-once",
     "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
 }

@@ -1,7 +1,8 @@
-"""A plan of a job that was written with `-o json`: of training, or of a batch job of a model that writes."""
+"""A plan of a job that was written with `-o json`: of training, or of a batch job of any model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,11 +13,13 @@ from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.plan_file import LARGEST_BYTES
 from gpufleet.results.batch import BatchPlan
+from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.results.training import TrainingPlan
 
 WHAT = "a plan of a job"
 EXPECTED = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json, or 'plan serve'"
-OF_TRAINING, OF_SERVICES = "num_trained_parameters", ({"rate_requests_per_s", "objectives"}, {"plans"})
+OF_TRAINING, OF_ENCODERS = "num_trained_parameters", "inputs_per_request"
+OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
 
 
 def is_service_plan(path: str | Path) -> bool:
@@ -25,7 +28,14 @@ def is_service_plan(path: str | Path) -> bool:
     return isinstance(content, dict) and any(names <= set(content) for names in OF_SERVICES)
 
 
-def read_job_plan(path: str | Path) -> TrainingPlan | BatchPlan:
+def kind_of(content: Mapping[str, object]) -> type[TrainingPlan | BatchPlan | EncoderBatchPlan]:
+    """Which kind of plan of a job says such words."""
+    if OF_TRAINING in content:
+        return TrainingPlan
+    return EncoderBatchPlan if OF_ENCODERS in content else BatchPlan
+
+
+def read_job_plan(path: str | Path) -> TrainingPlan | BatchPlan | EncoderBatchPlan:
     """The plan of a JSON file."""
     text = read_text_file(path, WHAT, LARGEST_BYTES)
     content = parse_json(text, f"{WHAT} {str(path)!r}", EXPECTED)
@@ -33,7 +43,7 @@ def read_job_plan(path: str | Path) -> TrainingPlan | BatchPlan:
         raise UsageError(f"{str(path)!r} is not {WHAT}", expected=EXPECTED)
     content.pop(CURRENCY_KEY, None)
     try:
-        return (TrainingPlan if OF_TRAINING in content else BatchPlan).model_validate(content)
+        return kind_of(content).model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -73,6 +73,8 @@ def words_in(kind: type[R], given: Mapping[str, Value], beside: Collection[str] 
 
 def value_of(key: str, value: Value, row: Word[Any]) -> object:
     """One word, read."""
+    if isinstance(value, list) and not value:
+        raise UsageError(f"{key!r} is empty", expected="a value, or the key left out")
     if row.kind.takes is list and isinstance(value, list):
         return tuple(scalar(key, item) for item in value)
     said = scalar(key, value)
@@ -176,8 +178,9 @@ def job_of(number: int, value: Value) -> StatedJob:
         if words.name is None:
             raise UsageError("it has no name", expected=JOBS_LIKE)
         asked = [key for key in MODELLED if key in given]
-        if len(asked) > 1:
-            raise UsageError("it is of several kinds", found=", ".join(asked), expected="one of them")
+        told = [*asked, *(["work"] if words.work_s is not None else [])]
+        if len(told) > 1:
+            raise UsageError("it is of several kinds", found=", ".join(told), expected="one of them")
         question = {k: asked_text(k, v) for key in asked for k, v in mapping(key, given[key], "its words").items()}
         options = given.get("options")
         ways = () if options is None else options_of(options)

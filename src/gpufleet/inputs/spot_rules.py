@@ -12,6 +12,7 @@ from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.records import dataclass
+from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.spot import SpotRule, SpotRules
 from gpufleet.units import MB
 
@@ -42,6 +43,10 @@ def read_spot_rules(path: str | Path) -> HeldRules:
 
 def held_rules(written: SpotRules) -> HeldRules:
     """Thresholds as a table again; rules of spot that is there are those of waiting where none is written."""
+    if written.schema_version != SCHEMA_VERSION:
+        raise ValueError(f"its form is {written.schema_version!r}, this is {SCHEMA_VERSION!r}")
+    if not written.tick_s > 0 or not written.deadline_s > 0:
+        raise ValueError("tick_s and deadline_s are times")
     edges = sorted({rule.from_s for rule in written.rules})
     if not edges or edges[0] != 0:
         raise ValueError("no rule begins at 0 s")

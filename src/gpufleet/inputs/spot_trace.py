@@ -35,8 +35,8 @@ MOST_BYTES, MOST_POINTS, MOST_ZONES, MOST_NODES = 50 * MB, 5_000_000, 1000, 1_00
 COUNTS, ZONE, EVENT, NODE = ("available", "nodes", "count", "nodes_up", "instances_running"), "zone", "event", "node"
 EVENTS = {"add": 1, "remove": -1}
 TICKS = Bounds(1.0, 1e6, "seconds")
-LONGEST_GAP_RATIO, USUAL_GAPS = 1.5, 0.9
-"""A longer distance of points is a gap: than so many times the median one, and than so many of all."""
+LONGEST_GAP_RATIO, NEAR_POINTS, USUAL_GAPS = 1.5, 0.25, 0.9
+"""A longer distance of points is a gap: than so many ticks, and than so many of all."""
 UNSEEN = -1
 WORDS = {"true": 1.0, "false": 0.0}
 
@@ -180,11 +180,11 @@ def count_of(cell: object, where: str) -> int:
 
 
 def on_one_grid(zones: Mapping[str, Points]) -> Availability:
-    """All zones on ticks as long as points are usually apart, from the first point of any to the last."""
+    """All zones on ticks as long as near points are apart, from the first point of any to the last."""
     gaps = np.concatenate([np.diff(points.times_s) for points in zones.values()])
     if not len(gaps):
         raise UsageError(f"{WHAT} has one point", expected="two of a zone at least: their distance is a tick")
-    tick_s = float(np.median(gaps))
+    tick_s = usual_tick_s(gaps)
     TICKS.refuse_outside(tick_s, f"the distance of points in {WHAT}", tick_s)
     first_s = min(float(points.times_s[0]) for points in zones.values())
     last_s = max(float(points.times_s[-1]) for points in zones.values())
@@ -192,6 +192,16 @@ def on_one_grid(zones: Mapping[str, Points]) -> Availability:
     stands_s = max(LONGEST_GAP_RATIO * tick_s, float(np.quantile(gaps, USUAL_GAPS, method="lower")))
     on_grid = [on_grid_from(points, first_s, tick_s, num, stands_s) for points in zones.values()]
     return seen_or_not(tick_s, tuple(zones), np.stack(on_grid))
+
+
+def usual_tick_s(gaps_s: FloatArray) -> float:
+    """The median distance of points; where a quarter of them are much nearer to each other, theirs   [s].
+
+    >>> usual_tick_s(np.array([600.0, 601.0, 1200.0])), usual_tick_s(np.array([600.0, 40_000.0, 49_400.0]))
+    (601.0, 600.0)
+    """
+    near_s, median_s = float(np.quantile(gaps_s, NEAR_POINTS, method="lower")), float(np.median(gaps_s))
+    return median_s if median_s <= LONGEST_GAP_RATIO * near_s else near_s
 
 
 def checked_ticks(num: float, num_zones: int) -> int:

@@ -124,6 +124,13 @@ def policies_of(rules: SlackRules) -> Mapping[str, SpotPolicy]:
     }
 
 
+def played_alone(question: SpotQuestion, draws: SpotDraws) -> SpotRuns:
+    """All draws on demand from start to end: nobody takes those machines away, so that no checkpoint is written."""
+    luck, unsaved = draws.luck, replace(question, checkpoint_write_s=0.0)
+    own = replace(draws, luck=replace(luck, work_s=luck.work_s / question.stretch))
+    return replay_jobs(unsaved.expected, own.market, own.first_tick, AlwaysOnDemand(), own.luck)
+
+
 def played(question: SpotQuestion, draws: SpotDraws, policy: SpotPolicy) -> SpotRuns:
     """All draws under a policy with the safety net below it."""
     net = NeverLate(policy, question.worst, draws.market.tick_s)

@@ -16,7 +16,8 @@ def should_have_run(rules: SlackRules, worst: DeadlineJob, tick_s: float, log: S
     [age] = ages_of(log.is_available[None])
     before = np.concatenate([[WAITING], log.ran[:-1]])
     running = np.where((before == ON_SPOT) & ~log.is_available, WAITING, before)
-    sights = [sight_at(i, log, worst, running, age * tick_s) for i in range(len(log.elapsed_s))]
+    age_s = age * tick_s
+    sights = (sight_at(i, log, worst, running, age_s) for i in range(len(log.elapsed_s)))
     return np.concatenate([policy.choose(worst, sight) for sight in sights])
 
 

@@ -26,6 +26,7 @@ from gpufleet.questions.words import (
     usual,
 )
 from gpufleet.records import dataclass
+from gpufleet.units import Bounds
 
 if TYPE_CHECKING:
     from gpufleet.domain.rate_curve import RateCurve
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gpufleet.results.plan import ServePlan
 
 DEFAULT_TARGET = 0.95
+MACHINES = Bounds(0, 100_000, "")
 
 
 def policies_named(names: str) -> Sequence[str]:
@@ -72,10 +74,14 @@ class AutoscaleRequest(Request):
         time_like("'300s' or '5min'"), "From the order of a machine to its first answer: 300s.", REPLICAS,
         name="cold_start",
     )  # fmt: skip
-    min_machines: int = usual(0, INTEGER, "At least N machines at any time; default 0.", REPLICAS, name="min")
+    min_machines: int = usual(
+        0, INTEGER, "At least N machines at any time; default 0.", REPLICAS, name="min",
+        what="the least number of machines", bounds=MACHINES,
+    )  # fmt: skip
     max_machines: int | None = optional(
-        INTEGER, "At most N machines; default: twice what the peak needs.", REPLICAS, name="max"
-    )
+        INTEGER, "At most N machines; default: twice what the peak needs.", REPLICAS, name="max",
+        what="the most machines", bounds=MACHINES,
+    )  # fmt: skip
     mean_rate: float | None = optional(RATE_TEXT, "Scale the curve to this mean rate: 50/s.", LOAD)
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the trace, where it has several models.", LOAD, name="model"

@@ -42,6 +42,10 @@ Moment = float | datetime
 """Seconds from the start of the schedule, or a date."""
 
 
+FIRST_YEAR, LAST_YEAR = 2000, 2200
+NOW = ("0", "0h", "0s", "0min")
+
+
 def moment(said: str, what: str) -> Moment:
     """A time from the start of the schedule, or a date.
 
@@ -50,10 +54,13 @@ def moment(said: str, what: str) -> Moment:
     """
     if A_DATE.fullmatch(said.strip()):
         try:
-            return datetime.fromisoformat(said.strip())
+            found = datetime.fromisoformat(said.strip())
         except ValueError:
             raise UsageError(f"{what} is no date", found=said, expected="a day of the calendar") from None
-    return 0.0 if said.strip() == "0" else parse_duration(said, "'36h' from the start, or '2026-12-04 18:00'")
+        if not FIRST_YEAR <= found.year <= LAST_YEAR:
+            raise UsageError(f"{what} is far away", found=said, expected=f"a year from {FIRST_YEAR} to {LAST_YEAR}")
+        return found
+    return 0.0 if said.strip() in NOW else parse_duration(said, "'36h' from the start, or '2026-12-04 18:00'")
 
 
 def date(said: str, what: str) -> datetime:

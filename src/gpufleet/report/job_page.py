@@ -273,6 +273,9 @@ def why_nothing(plan: JobPlan) -> str:
     return f"no machine on offer {missed}. {first.reason[:1].upper()}{first.reason[1:]} (nearest: {first.best})."
 
 
+SPOT_PLAYS = "Starts refused are not in it: 'gpufleet spot PLAN.json' plays them, and is dearer as a rule."
+
+
 def kind(d: RentedJob) -> str:
     """The price kind in words."""
     return d.price_kind.replace("_", " ")
@@ -284,6 +287,7 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
         return []
     expected = f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}"
     lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats lost work."]
+    lines.append(SPOT_PLAYS)
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines

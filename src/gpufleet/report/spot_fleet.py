@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.report.numbers import percent, plural, several, usd_per_hour, usd_per_month
+from collections.abc import Iterator
+
+from gpufleet.report.numbers import percent, plural, several, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import WARNING, Column, Page, Row, Table
 from gpufleet.report.spot import ESTIMATED, TRANSFERRED, spoken_price
 from gpufleet.report.spot_service import share
@@ -17,15 +19,22 @@ def spot_fleet_page(fleet: SpotFleet, beside: str = "") -> Page:
 
 def headline(fleet: SpotFleet) -> str:
     """What moves, and what that saves of today's bill."""
-    moves = [row for row in fleet.rows if row.saved_usd_per_hour > 0]
+    moves = [row for row in fleet.rows if row.saved_usd_per_hour > 0 or row.saved_usd_per_run > 0]
     if not moves:
         return f"Nothing of {rows_of(fleet)} saves on spot."
     machines = sum(row.instance_count for row in moves)
+    said = ", and ".join(savings(fleet))
+    return f"Move {plural(machines, 'machine')} of {len(moves)} of {rows_of(fleet)} to spot: saves {said}."
+
+
+def savings(fleet: SpotFleet) -> Iterator[str]:
+    """What is saved of machines that run all the time, and of one run of each job that says its work."""
     saved, today = fleet.saved_usd_per_hour, fleet.usd_per_hour
-    return (
-        f"Move {plural(machines, 'machine')} of {len(moves)} of {rows_of(fleet)} to spot: saves "
-        f"{usd_per_month(saved * HOURS_PER_MONTH)}, {percent(saved / today)} of {usd_per_hour(today)}."
-    )
+    if saved > 0:
+        yield f"{usd_per_month(saved * HOURS_PER_MONTH)}, {percent(saved / today)} of {usd_per_hour(today)}"
+    runs = [row for row in fleet.rows if row.saved_usd_per_run > 0]
+    if runs:
+        yield f"{usd(sum(row.saved_usd_per_run for row in runs))} a run of {', '.join(row.name for row in runs)}"
 
 
 def rows_of(fleet: SpotFleet) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, evidence, ranged_figure
+from gpufleet.report.job_page import SPOT_PLAYS, JobWords, OwnColumns, OwnReasons, evidence, ranged_figure
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.rented import machines
@@ -184,7 +184,8 @@ def layout_cells(d: TrainingDeployment) -> Row:
 
 def started(plan: TrainingPlan) -> list[Table]:
     """Failures, checkpoints, and whether spot or more machines are worth it."""
-    return [lines_table("Failures, spot and speed", [*failure_lines(plan), *spot_lines(plan), *faster_lines(plan)])]
+    lines = [*failure_lines(plan), *spot_lines(plan), *played_line(plan), *faster_lines(plan)]
+    return [lines_table("Failures, spot and speed", lines)]
 
 
 def failure_lines(plan: TrainingPlan) -> list[str]:
@@ -205,7 +206,7 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
     if d.price_kind != "spot":
         return [] if not any(x.price_kind == "spot" for x in plan.deployments) else ["Spot is not worth it: dearer."]
     if steady is None:
-        return ["Only spot does it."]
+        return ["No other kind of price was asked about, or none is in time."]
     if (d.usd.high or d.usd.value) > DOUBTFUL_RATIO * d.usd.value:
         return [
             f"Spot is a gamble: it may cost {usd(d.usd.high)}; {machines(steady)} "
@@ -218,6 +219,11 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         f"Spot is worth it (reclaimed: {evidence(d)}): {percent(saved)} less than {steadily} at "
         f"{usd(steady.usd.value)}, {'later' if longer > 0 else 'sooner'} by {duration(abs(longer))}."
     ]
+
+
+def played_line(plan: TrainingPlan) -> list[str]:
+    """Who plays starts that are refused."""
+    return [SPOT_PLAYS] if plan.answer.price_kind == "spot" else []
 
 
 def faster_lines(plan: TrainingPlan) -> list[str]:

@@ -18,6 +18,7 @@ class SpotFleetRow(Result):
     """Machines of today, and what they would be on spot.
 
     `price` is that of one machine today, None where nobody knows it. Where they cannot move, or it would not pay,
+    `usd_per_run`: what one run of a job that says its work costs today; others run all the time.
     `why_not` says why; where they cannot, there are no figures. `saved_ratio` is of today's cost, with its range over
     draws. `short_ratio`: share of time in which not all machines of a service are ready; `late_ratio`: of draws in
     which a job ends late. `stated`: what others state of spot there.
@@ -31,6 +32,7 @@ class SpotFleetRow(Result):
     runs: str
     price: SpotPrice | None = None
     usd_per_hour: float | None = None
+    usd_per_run: float | None = None
     region: str | None = None
     spot: SpotPrice | None = None
     how: str = ""
@@ -42,8 +44,16 @@ class SpotFleetRow(Result):
 
     @property
     def saved_usd_per_hour(self) -> float:
-        """What moving saves; nothing, where it does not pay."""
-        return max(self.saved_ratio.value, 0.0) * (self.usd_per_hour or 0.0) if self.saved_ratio else 0.0
+        """What moving saves of what runs all the time; nothing, where it does not pay."""
+        return 0.0 if self.usd_per_run is not None else self._saved_of(self.usd_per_hour)
+
+    @property
+    def saved_usd_per_run(self) -> float:
+        """What moving saves of one run of a job that says its work."""
+        return self._saved_of(self.usd_per_run)
+
+    def _saved_of(self, usd: float | None) -> float:
+        return max(self.saved_ratio.value, 0.0) * (usd or 0.0) if self.saved_ratio else 0.0
 
 
 class SpotFleet(Result):
@@ -60,8 +70,8 @@ class SpotFleet(Result):
 
     @property
     def usd_per_hour(self) -> float:
-        """What all of it costs today, as far as that is known."""
-        return sum(row.usd_per_hour or 0.0 for row in self.rows)
+        """What all that runs all the time costs today, as far as that is known."""
+        return sum(row.usd_per_hour or 0.0 for row in self.rows if row.usd_per_run is None)
 
     @property
     def saved_usd_per_hour(self) -> float:

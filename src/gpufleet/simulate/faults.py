@@ -89,14 +89,14 @@ def spells_of(is_there: BoolArray, tick_s: float, replica: int, start_s: float, 
     edges = np.flatnonzero(np.diff(is_there, prepend=False, append=False))
     for first, end in edges.reshape(-1, 2):
         began_s, lost_s = start_s + first * tick_s, start_s + end * tick_s
-        told_s, ready_s = lost_s - how.notice_s, began_s + how.restart_s
-        if first == 0 and not how.is_cold:
-            ready_s = began_s
-        else:
+        is_up = first == 0 and not how.is_cold
+        ready_s = began_s if is_up else began_s + how.restart_s
+        told_s = max(lost_s - how.notice_s, began_s) if end < len(is_there) else math.inf
+        if not is_up:
             yield Change(began_s, replica, STARTING)
             if ready_s < told_s:
                 yield Change(ready_s, replica, READY)
         if end < len(is_there):
-            if how.notice_s and told_s > ready_s:
+            if how.notice_s and (is_up or ready_s < told_s):
                 yield Change(told_s, replica, DRAINING)
             yield Change(lost_s, replica, OFF)

@@ -35,6 +35,13 @@ def test_a_machine_that_is_taken_before_it_is_ready_never_serves() -> None:
     assert of(slow, 0) == [(0.0, OFF), (60.0, STARTING), (120.0, OFF)]
 
 
+def test_a_notice_longer_than_the_machine_was_there_leaves_it_no_request() -> None:
+    found = preemptions(zones([1, 0, 0]), [0], 0.0, 2 * MINUTE_S, SpotStart(5.0, notice_s=300.0))
+    assert of(found, 0) == [(0.0, DRAINING), (60.0, OFF)]
+    later = preemptions(zones([0, 1, 0]), [0], 0.0, 2 * MINUTE_S, SpotStart(5.0, notice_s=300.0))
+    assert of(later, 0) == [(0.0, OFF), (60.0, STARTING), (120.0, OFF)]
+
+
 def test_a_cold_start_holds_for_machines_that_are_there_at_the_beginning() -> None:
     found = preemptions(zones([1, 1]), [3], 0.0, MINUTE_S, SpotStart(20.0, is_cold=True))
     assert of(found, 3) == [(0.0, STARTING), (20.0, READY)]
