@@ -47,9 +47,10 @@ def headline(replay: OnlineSchedule) -> str:
     if replay.runner_up is None:
         return f"{replay.best}: {figure(best, replay.best_by)} over {several(replay.jobs, 'job')}."
     second = replay.of(replay.runner_up)
-    ties = best.model_dump()[replay.best_by] == second.model_dump()[replay.best_by]
-    beside = "as the next," if ties else f"against {figure(second, replay.best_by)} of"
-    return f"{replay.best} is best: {figure(best, replay.best_by)} {beside} {replay.runner_up}."
+    if figure(best, replay.best_by) == figure(second, replay.best_by):
+        return f"{replay.best} and {replay.runner_up} are best: {figure(best, replay.best_by)} each."
+    against = f"{figure(second, replay.best_by)} of {replay.runner_up}"
+    return f"{replay.best} is best: {figure(best, replay.best_by)} against {against}."
 
 
 def figure(outcome: PolicyOutcome, name: str) -> str:
