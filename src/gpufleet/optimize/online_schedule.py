@@ -46,7 +46,8 @@ def filled(selection: Selection, jobs: Iterable[int]) -> Selection:
     for job in jobs:
         if selection.is_full:
             break
-        selection.start(job)
+        if not selection.is_too_large(job):
+            selection.start(job)
     return selection
 
 
@@ -120,7 +121,7 @@ class Backfill:
         for job in waiting[1:]:
             if selection.is_full:
                 break
-            hold = selection.fitting(job, queue.ways_now(job))
+            hold = None if selection.is_too_large(job) else selection.fitting(job, queue.ways_now(job))
             if hold is not None and (head is None or leaves_room(queue, selection, hold, head)):
                 selection.take(hold)
         return selection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import Outage, Pool, ScheduledJob, Way
-from gpufleet.optimize.schedule import by_deadline, ordered, placed_in_order
+from gpufleet.optimize.schedule import by_deadline, placed_in_order
 from gpufleet.optimize.schedule_grid import NEVER, Grid, Held, Placement
-from gpufleet.optimize.schedule_search import improved
+from gpufleet.optimize.schedule_search import improved, least_size
 from gpufleet.simulate.job_queue import Hold, JobQueue, Selection
 from gpufleet.simulate.pool_room import WHOLE
 
 MOST_PLANNED = 150
-"""Jobs that are planned at once: those with the earliest deadlines; others wait."""
+"""Jobs that are planned at once; others wait."""
 
 
 class Replanned(NamedTuple):
@@ -73,21 +74,34 @@ class Replanning:
     def planned(self, queue: JobQueue, movable: frozenset[int]) -> Replanned:
         """A plan of all that are known, and of those at work that may be moved."""
         stay = [hold for j, hold in queue.running.items() if j not in movable]
-        numbers = [*sorted([*queue.waiting, *queue.blocked]), *sorted(movable)]
-        known = {queue.jobs[j].name: j for j in [*numbers, *queue.running, *queue.ended]}
-        numbers = [j for j in numbers if all(name in known for name in queue.jobs[j].after)]
+        numbers = self.looked_at(queue, movable)
         grid = self.grid_of(queue, numbers, stay)
-        if len(numbers) > MOST_PLANNED:
-            numbers = [numbers[n] for n in ordered(grid.jobs, by_deadline(grid))[:MOST_PLANNED]]
-            grid = self.grid_of(queue, numbers, stay)
         placed = self.searched(grid, numbers)
         late = sum(self.late_of(queue, hold) for hold in stay)
         return Replanned(grid, numbers, placed, late + grid.score(placed).late / grid.weight_scale)
 
+    def looked_at(self, queue: JobQueue, movable: frozenset[int]) -> list[int]:
+        """Jobs that are planned; where there are too many half of them by deadline, half by weight over work."""
+        numbers = sorted([*queue.waiting, *queue.blocked, *movable])
+        if len(numbers) > MOST_PLANNED:
+            due = heapq.nsmallest(MOST_PLANNED // 2, numbers, key=lambda j: self.due_s(queue, j))
+            light = heapq.nsmallest(MOST_PLANNED // 2, numbers, key=lambda j: work_over_weight(queue, j))
+            numbers = sorted({*due, *light, *movable})
+        settled = {queue.jobs[j].name for j in (*queue.running, *queue.ended)} if queue.blocked else set[str]()
+        while True:
+            known = settled | {queue.jobs[j].name for j in numbers}
+            fewer = [j for j in numbers if j not in queue.blocked or known.issuperset(queue.jobs[j].after)]
+            if len(fewer) == len(numbers):
+                return numbers
+            numbers = fewer
+
     def searched(self, grid: Grid, numbers: Sequence[int]) -> list[Placement]:
-        """The better of earliest deadline first and the order of the last plan, improved."""
+        """The best of three orders, improved: by deadline, as in the last plan, by weight over work (Smith 1956)."""
         last = [round(self.last_start_s.get(j, NEVER)) for j in numbers]
-        starts = [placed_in_order(grid, by_deadline(grid)), placed_in_order(grid, lambda n: (last[n], n))]
+        work = [round(least_size(grid, n) / job.weight) if job.weight else NEVER for n, job in enumerate(grid.jobs)]
+        starts = [
+            placed_in_order(grid, rank) for rank in (by_deadline(grid), lambda n: (last[n], n), lambda n: (work[n], n))
+        ]
         best = min((placed for placed in starts if placed is not None), key=grid.score)
         return improved(grid, best, self.rng, lambda tries: tries < self.steps)
 
@@ -134,6 +148,13 @@ class Replanning:
         way = grid.slot_way(queue.jobs[hold.job].ways[hold.way], queue.pool_of(hold.job, hold.way))
         slots = max(grid.up(hold.expected_end_s - queue.now_s), 1)
         return Held(way, Placement(0, ((0, slots),), -1 if hold.place == WHOLE else hold.place))
+
+
+def work_over_weight(queue: JobQueue, number: int) -> float:
+    """GPU-time of a job on its first way over what an hour too late counts."""
+    job = queue.jobs[number]
+    way = job.ways[queue.ways[number][0]]
+    return way.work_s * way.gpus / job.weight if job.weight else math.inf
 
 
 def pool_from(pool: Pool, now_s: float) -> Pool:

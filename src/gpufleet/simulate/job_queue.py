@@ -58,6 +58,9 @@ class JobQueue:
         self.number_of = {pool.name: number for number, pool in enumerate(pools)}
         self.ways = [open_ways(job, pools, burst) for job in jobs]
         self.opens_s = [[self._opens_s(job, w) for w in self.ways[j]] for j, job in enumerate(jobs)]
+        self.least_milli = [
+            min((job.ways[w].milli_gpus for w in self.ways[j]), default=0) for j, job in enumerate(jobs)
+        ]
         self.now_s = 0.0
         self.waiting, self.blocked = list[int](), list[int]()
         self.running: dict[int, Hold] = {}
@@ -216,11 +219,16 @@ class Selection:
         self.queue, self.wake_s = queue, math.inf
         self.holds = {j: queue.running[j] for j in (queue.running if kept is None else kept)}
         self.rooms = [queue.room_at(n, queue.now_s, self.holds.values()) for n in range(len(queue.pools))]
+        self.most_milli = max(room.most_milli for room in self.rooms)
 
     @property
     def is_full(self) -> bool:
         """Whether nobody fits anywhere."""
-        return all(room.is_full for room in self.rooms)
+        return self.most_milli <= 0
+
+    def is_too_large(self, job: int) -> bool:
+        """Whether a job certainly fits nowhere."""
+        return self.queue.least_milli[job] > self.most_milli
 
     def fitting(self, job: int, ways: Iterable[int], shut: Collection[int] = ()) -> Hold | None:
         """The first of these ways that has room, outside of pools that are shut."""
@@ -239,6 +247,7 @@ class Selection:
         self.holds[hold.job] = hold
         way = self.queue.jobs[hold.job].ways[hold.way]
         self.rooms[self.queue.pool_of(hold.job, hold.way)].take(way, hold.place)
+        self.most_milli = max(room.most_milli for room in self.rooms)
 
     def start(self, job: int, shut: Collection[int] = ()) -> bool:
         """Let a job in where it is done soonest of where there is room."""

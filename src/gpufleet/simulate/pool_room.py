@@ -46,6 +46,8 @@ class PoolRoom:
         self.shared_milli[place] = self.shared_milli.get(place, 0) + way.milli_gpus
 
     @property
-    def is_full(self) -> bool:
-        """Whether nobody at all fits."""
-        return self.free_gpus < 1 and all(milli >= WHOLE_MILLI for milli in self.shared_milli.values())
+    def most_milli(self) -> int:
+        """The largest job that fits   [thousandths of a GPU]."""
+        if self.free_gpus >= 1:
+            return self.free_gpus * WHOLE_MILLI
+        return WHOLE_MILLI - min(self.shared_milli.values(), default=WHOLE_MILLI)
