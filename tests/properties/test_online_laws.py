@@ -231,6 +231,15 @@ def test_the_best_is_late_by_least_and_then_costs_least() -> None:
     assert ranked(outcomes[:1], has_deadlines=False)[1] == "mean_completion_s"
 
 
+def test_ours_looks_at_a_part_of_a_long_queue_and_every_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpufleet.optimize.replanning.MOST_PLANNED", 4)
+    for seed in range(30):
+        grid = random_grid(np.random.default_rng(seed))
+        if not relaxations_of(grid):
+            runs = replayed(grid.pools, grid.asked, ours(3), burst=True)
+            assert violations(grid.pools, grid.asked, runs, most_pieces=MOST_PIECES) == []
+
+
 def test_the_same_seed_gives_the_same_replay() -> None:
     grid = random_grid(np.random.default_rng(11))
     first, again = (replayed(grid.pools, grid.asked, ours(), burst=True) for _ in range(2))

@@ -81,19 +81,23 @@ class Replanning:
         return Replanned(grid, numbers, placed, late + grid.score(placed).late / grid.weight_scale)
 
     def looked_at(self, queue: JobQueue, movable: frozenset[int]) -> list[int]:
-        """Jobs that are planned; where there are too many half of them by deadline, half by weight over work."""
-        numbers = sorted([*queue.waiting, *queue.blocked, *movable])
-        if len(numbers) > MOST_PLANNED:
-            due = heapq.nsmallest(MOST_PLANNED // 2, numbers, key=lambda j: self.due_s(queue, j))
-            light = heapq.nsmallest(MOST_PLANNED // 2, numbers, key=lambda j: work_over_weight(queue, j))
-            numbers = sorted({*due, *light, *movable})
-        settled = {queue.jobs[j].name for j in (*queue.running, *queue.ended)} if queue.blocked else set[str]()
+        """Jobs that are planned: those that could begin now first, then those whose turn comes with them."""
+        ready = self.some_of(queue, queue.waiting, MOST_PLANNED)
+        later = self.some_of(queue, queue.blocked, MOST_PLANNED - len(ready))
+        settled = {queue.jobs[j].name for j in (*ready, *queue.running, *queue.ended)} if later else set[str]()
         while True:
-            known = settled | {queue.jobs[j].name for j in numbers}
-            fewer = [j for j in numbers if j not in queue.blocked or known.issuperset(queue.jobs[j].after)]
-            if len(fewer) == len(numbers):
-                return numbers
-            numbers = fewer
+            known = settled | {queue.jobs[j].name for j in later}
+            kept = [j for j in later if known.issuperset(queue.jobs[j].after)]
+            if len(kept) == len(later):
+                return [*ready, *later, *sorted(movable)]
+            later = kept
+
+    def some_of(self, queue: JobQueue, jobs: Sequence[int], most: int) -> list[int]:
+        """All, or where there are too many half of them by deadline and half by weight over work."""
+        if len(jobs) <= most:
+            return sorted(jobs)
+        due = heapq.nsmallest(most - most // 2, jobs, key=lambda j: self.due_s(queue, j))
+        return sorted({*due, *heapq.nsmallest(most // 2, jobs, key=lambda j: work_over_weight(queue, j))})
 
     def searched(self, grid: Grid, numbers: Sequence[int]) -> list[Placement]:
         """The best of three orders, improved: by deadline, as in the last plan, by weight over work (Smith 1956)."""

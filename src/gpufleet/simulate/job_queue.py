@@ -123,6 +123,10 @@ class JobQueue:
         """Whether a run may be cut."""
         return self.jobs[job].can_pause and not self.jobs[job].ways[way].is_share
 
+    def has_just_paused(self, job: int) -> bool:
+        """Whether maintenance stopped a run at this very moment: it does not go on at once."""
+        return bool(self.pieces[job]) and self.pieces[job][-1].end_s >= self.now_s
+
     def room_at(self, pool: int, moment_s: float, holds: Iterable[Hold]) -> PoolRoom:
         """A pool at a moment at which these are at work."""
         room = PoolRoom(self.pools[pool], missing_gpus(self.pools[pool], moment_s))
@@ -233,7 +237,7 @@ class Selection:
     def fitting(self, job: int, ways: Iterable[int], shut: Collection[int] = ()) -> Hold | None:
         """The first of these ways that has room, outside of pools that are shut."""
         queue = self.queue
-        for w in ways:
+        for w in () if queue.has_just_paused(job) else ways:
             pool = queue.pool_of(job, w)
             place = None if pool in shut else self.rooms[pool].place_for(queue.jobs[job].ways[w])
             if place is not None:
