@@ -3,13 +3,15 @@
     python benchmarks/schedule.py alibaba_gpu_2023_pods.csv      pods of the cluster trace (openb_pod_list_default.csv)
     python benchmarks/schedule.py --gavel jobs.csv THROUGHPUTS.json  steps over the throughputs of Gavel's repository
     python benchmarks/schedule.py                                 generated jobs stand in, which is said
+    python benchmarks/schedule.py FILE --online                   the same jobs as they arrive, policy by policy
 
 Jobs are drawn from those that ran for two days at most, without replacement, and keep the order and the burstiness of
 their arrivals, which are pressed together so that they offer `load` times what the pool can do while they arrive.
 All are known at the start, each with its arrival as its earliest start (offline). Slots of ten minutes, deadline =
 arrival + duration x U(1.2, 4), weight = GPUs: tardiness is in GPU-slots. Shares of GPUs are rounded up, or packed. A
 search and CP-SAT on two workers have 30 seconds in all. Bars, median of five seeds: 200 jobs on 8 GPUs 0.30 of EDF, 500
-on 12 0.40.
+on 12 0.40. Online, nobody knows what arrives next: late GPU-slots of each policy as a share of those of EDF, jobs that
+cannot pause, and jobs that may for a restart of 12 minutes.
 """
 
 from __future__ import annotations
@@ -22,22 +24,28 @@ import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpufleet.api.online_schedule import DEFAULT_STEPS, makers, replayed
+from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.schedule import WHOLE_MILLI, Pool, ScheduledJob, Way
+from gpufleet.inputs.job_trace import read_job_trace
+from gpufleet.optimize.online_schedule import EDF, POLICIES
 from gpufleet.optimize.schedule import edf_schedule
 from gpufleet.optimize.schedule_grid import Grid, Placement
 from gpufleet.optimize.schedule_search import improved
 from gpufleet.optimize.schedule_solver import Effort, solved
-from gpufleet.units import DAY, MINUTE
+from gpufleet.questions.schedule import ScheduleRequest
+from gpufleet.results.online_schedule import PolicyOutcome
+from gpufleet.units import DAY, HOUR, MINUTE
 
 SLOT_S, LONGEST_S, SLACK, SEEDS, LIMIT_S = 10 * MINUTE, 2 * DAY, (1.2, 4.0), range(5), 30.0
 SIZES = ((200, 8, 0.30), (500, 12, 0.40))
 LOADS = (1.0, 2.0, 4.0)
-OF_SEARCH = 0.5
+OF_SEARCH, REPEATED_STEPS = 0.5, 3000
 
 
 @dataclass(frozen=True)
@@ -52,17 +60,8 @@ class Trace:
 
 def alibaba(path: str) -> Trace:
     """Pods that ask for a GPU and ran."""
-    rows = []
-    with open(path, newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            gpus = int(row["num_gpu"])
-            if not gpus or not row["scheduled_time"] or not row["deletion_time"]:
-                continue
-            took = float(row["deletion_time"]) - float(row["scheduled_time"])
-            milli = float(row["gpu_milli"]) if gpus == 1 else gpus * WHOLE_MILLI
-            if 0 < took <= LONGEST_S:
-                rows.append((float(row["creation_time"]), took, milli))
-    return Trace("Alibaba 2023", *np.array(rows).T)
+    rows = [(j.arrival_s, j.duration_s, j.milli_gpus) for j in read_job_trace(path) if j.duration_s <= LONGEST_S]
+    return Trace("Alibaba 2023", *np.array(rows, dtype=float).T)
 
 
 def gavel(path: str, throughputs: str) -> Trace:
@@ -165,6 +164,41 @@ def rows_of(trace: Trace, loads: Sequence[float], seeds: Sequence[int]) -> Itera
                 )
 
 
+def online_rows(trace: Trace, loads: Sequence[float], seeds: Sequence[int], steps: int) -> Iterator[str]:
+    """A line for each size, load and whether jobs may pause; medians of the seeds."""
+    for jobs, gpus, _ in SIZES:
+        for load in loads:
+            for can_pause in (False, True):
+                grids = [drawn(trace, jobs, gpus, load, seed, packed=False) for seed in seeds]
+                began = time.monotonic()
+                found = [online_outcomes(grid, seed, steps, can_pause=can_pause) for seed, grid in enumerate(grids)]
+                told = ", ".join(f"{name} {online_figures(name, found)}" for name in POLICIES)
+                pauses = "may pause" if can_pause else "cannot pause"
+                yield f"{jobs} on {gpus}, load {load:g}, {pauses}: {told}; {time.monotonic() - began:.0f} s"
+
+
+def online_figures(name: str, found: Sequence[dict[str, PolicyOutcome]]) -> str:
+    """How late as a share of earliest deadline first, and the mean time from arrival to end."""
+    late = [o[name].late_weighted_hours / (o[EDF].late_weighted_hours or 1.0) for o in found]
+    done = [o[name].mean_completion_s / HOUR for o in found]
+    return f"{statistics.median(late):.3f} ({statistics.median(done):.2f} h)"
+
+
+def online_outcomes(grid: Grid, seed: int, steps: int, *, can_pause: bool) -> dict[str, PolicyOutcome]:
+    """What each policy comes to."""
+    restart_s = load_job_habits().restart_s.expected
+    jobs = [
+        replace(job, can_pause=can_pause, ways=tuple(replace(way, restart_s=restart_s) for way in job.ways))
+        for job in grid.asked
+    ]
+    asked = ScheduleRequest("", steps=steps, seed=seed)
+    ratios = [1.0] * len(jobs)
+    return {
+        name: replayed(name, make(), asked, grid.pools, jobs, ratios)
+        for name, make in makers(asked, grid.slot_s, jobs).items()
+    }
+
+
 def repeated(trace: Trace, steps: int) -> str:
     """Whether the same seed gives the same schedule, on one worker under a deterministic limit."""
 
@@ -182,11 +216,17 @@ def main() -> None:
     parser.add_argument("--gavel", nargs=2, metavar=("JOBS", "THROUGHPUTS"))
     parser.add_argument("--loads", type=float, nargs="+", default=LOADS)
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--online", action="store_true")
     asked = parser.parse_args()
     trace = gavel(*asked.gavel) if asked.gavel else alibaba(asked.trace) if asked.trace else generated()
     print(f"{trace.name}: {len(trace.milli):,} jobs" + ("" if asked.trace or asked.gavel else ", generated, of nobody"))
-    print(repeated(trace, asked.steps), flush=True)
+    if asked.online:
+        steps = DEFAULT_STEPS if asked.steps is None else asked.steps
+        for row in online_rows(trace, asked.loads, range(asked.seeds), steps):
+            print(row, flush=True)
+        return
+    print(repeated(trace, REPEATED_STEPS if asked.steps is None else asked.steps), flush=True)
     for row in rows_of(trace, asked.loads, range(asked.seeds)):
         print(row, flush=True)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         FleetChanges,
         FleetComparison,
         FleetPlan,
+        OnlineSchedule,
         PlanChanges,
         RateCurve,
         RequestKind,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         plan_spot,
         plan_spot_service,
         plan_train,
+        replay_schedule,
         simulate_serving,
     )
 
@@ -77,6 +79,7 @@ __all__ = [
     "FleetChanges",
     "FleetComparison",
     "FleetPlan",
+    "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
     "RequestKind",
@@ -110,6 +113,7 @@ __all__ = [
     "plan_spot",
     "plan_spot_service",
     "plan_train",
+    "replay_schedule",
     "simulate_serving",
 ]
 

@@ -289,11 +289,22 @@ jobs:
 """
 
 
+JOB_TRACE = """arrival_s,gpus,duration_s,deadline_s,weight,user,preemptible
+0,1,3600,7200,1,ann,yes
+600,2,1800,,2.5,ben,no
+900,0.5,5400,9000,,ann,
+"""
+
+
 def schedule_questions() -> list[Question]:
     """A file of jobs, for a page and for the tools that run them."""
     words = ("schedule", "jobs.yaml", "--steps", "20")
+    online = (*words[:2], "--steps", "2", "--online", "las,backfill,ours", "--spread", "10%")
+    plain = ((), ("-o", "slurm"), ("-o", "sky", "--job", "a"))
     return [
-        Question((*words, *more), {"jobs.yaml": JOBS}) for more in ((), ("-o", "slurm"), ("-o", "sky", "--job", "a"))
+        *(Question((*words, *more), {"jobs.yaml": JOBS}) for more in plain),
+        Question((*online, "--burst"), {"jobs.yaml": JOBS}),
+        Question((*online, "--trace", "trace.csv"), {"jobs.yaml": JOBS, "trace.csv": JOB_TRACE}),
     ]
 
 

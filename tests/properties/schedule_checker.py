@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,13 +12,17 @@ NEARLY = 1e-6
 
 
 def violations(
-    pools: Sequence[Pool], jobs: Sequence[ScheduledJob], runs: Sequence[Run], budget_usd: float = math.inf
+    pools: Sequence[Pool],
+    jobs: Sequence[ScheduledJob],
+    runs: Sequence[Run],
+    budget_usd: float = math.inf,
+    most_pieces: int = 2,
 ) -> list[str]:
     """Everything that is wrong, in words."""
     by_job = {run.job: run for run in runs}
     if sorted(by_job) != sorted(job.name for job in jobs) or len(runs) != len(jobs):
         return ["not every job runs once"]
-    found = [wrong for job in jobs for wrong in wrong_with(job, by_job, pools)]
+    found = [wrong for job in jobs for wrong in wrong_with(job, by_job, pools, most_pieces)]
     for pool in pools:
         here = [(job, by_job[job.name]) for job in jobs if job.ways[by_job[job.name].way].pool == pool.name]
         found += wrong_on(pool, here)
@@ -27,19 +32,19 @@ def violations(
     return found
 
 
-def wrong_with(job: ScheduledJob, runs: dict[str, Run], pools: Sequence[Pool]) -> Iterator[str]:
+def wrong_with(job: ScheduledJob, runs: dict[str, Run], pools: Sequence[Pool], most_pieces: int) -> Iterator[str]:
     run = runs[job.name]
     way = job.ways[run.way]
     [pool] = [pool for pool in pools if pool.name == way.pool]
     took = sum(piece.end_s - piece.start_s for piece in run.pieces)
-    needed = way.work_s + (way.restart_s if len(run.pieces) == 2 else 0.0)
+    needed = way.work_s + sum(min(way.restart_s, piece.end_s - piece.start_s) for piece in run.pieces[1:])
     if took < needed - NEARLY:
         yield f"{job.name} runs {took} s of {needed}"
-    if len(run.pieces) not in (1, 2) or (len(run.pieces) == 2 and (not job.can_pause or way.is_share)):
+    if not 1 <= len(run.pieces) <= most_pieces or (len(run.pieces) > 1 and (not job.can_pause or way.is_share)):
         yield f"{job.name} runs in {len(run.pieces)} pieces"
     if any(piece.end_s <= piece.start_s for piece in run.pieces):
         yield f"{job.name} has an empty piece"
-    if len(run.pieces) == 2 and run.pieces[0].end_s >= run.pieces[1].start_s:
+    if any(first.end_s >= then.start_s for first, then in itertools.pairwise(run.pieces)):
         yield f"{job.name} runs twice at once"
     if run.pieces[0].start_s < job.earliest_s - NEARLY:
         yield f"{job.name} begins too early"

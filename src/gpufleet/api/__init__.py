@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
+    from gpufleet.api.online_schedule import replay_schedule
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gpufleet.results.estimate import ServingEstimate
     from gpufleet.results.fit import FitResult
     from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.online_schedule import OnlineSchedule
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
     from gpufleet.results.schedule import SchedulePlan
@@ -61,6 +63,7 @@ __all__ = [
     "FleetChanges",
     "FleetComparison",
     "FleetPlan",
+    "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
     "RequestKind",
@@ -94,6 +97,7 @@ __all__ = [
     "plan_spot",
     "plan_spot_service",
     "plan_train",
+    "replay_schedule",
     "simulate_serving",
 ]
 
@@ -112,6 +116,7 @@ HOMES = {
     "FleetChanges": "results.plan_changes",
     "FleetComparison": "results.comparison",
     "FleetPlan": "results.fleet",
+    "OnlineSchedule": "results.online_schedule",
     "PlanChanges": "results.plan_changes",
     "RateCurve": "domain.rate_curve",
     "RequestKind": "api.requests",
@@ -145,6 +150,7 @@ HOMES = {
     "plan_spot": "api.spot",
     "plan_spot_service": "api.spot_service",
     "plan_train": "api.training",
+    "replay_schedule": "api.online_schedule",
     "simulate_serving": "api.simulations",
 }
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
-from gpufleet.api.schedule_jobs import jobs_of, pools_of, usual_slot_s
+from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
+from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.optimize.schedule import begun_sooner, edf_schedule
 from gpufleet.optimize.schedule_grid import Grid, Placement, Score
@@ -46,9 +47,20 @@ def plan_schedule(
     asked = request if isinstance(request, ScheduleRequest) else spoken(ScheduleRequest, request, said)
     refuse_out_of_range(asked)
     clock = Clock(asked)
-    file = read_jobs_file(str(asked.jobs))
+    refuse_online_words(asked)
+    file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
     return planned(asked, file, tables, clock)
+
+
+def refuse_online_words(asked: ScheduleRequest) -> None:
+    """Refuse what a schedule of jobs that are all known would not hear."""
+    if asked.online is not None:
+        raise UsageError("a replay is no schedule", expected="replay_schedule() in Python")
+    said = {"--trace": asked.trace, "--spread": asked.spread, "--burst": asked.burst}
+    for flag, value in said.items():
+        if value:
+            raise UsageError(f"{flag} is of --online alone", expected="--online all beside it")
 
 
 def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog, clock: Clock) -> SchedulePlan:

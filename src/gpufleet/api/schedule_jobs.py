@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -19,14 +20,18 @@ from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError, 
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s
 from gpufleet.questions.schedule import (
     HOURS_OF_DAY,
+    MOST_JOBS,
+    STREAM,
     JobsFile,
     Moment,
     OutageWords,
     StatedJob,
     StatedPool,
+    StreamWords,
     WayWords,
     milli_gpus,
 )
+from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.training import TrainingPlan
 from gpufleet.units import DAY, HOUR
@@ -161,6 +166,48 @@ class BatchDuration:
         return Duration(work, work * self.low_ratio, work * self.high_ratio, self.grade)
 
 
+def expanded(file: JobsFile) -> JobsFile:
+    """A file whose streams are the batch jobs that they come to."""
+    jobs = tuple(job for stated in file.jobs for job in batches_of(stated))
+    if len(jobs) > MOST_JOBS:
+        raise UsageError(f"its streams come to {len(jobs):,} jobs", expected=f"at most {MOST_JOBS:,}: a longer 'every'")
+    return replace(file, jobs=jobs)
+
+
+def batches_of(stated: StatedJob) -> Iterator[StatedJob]:
+    """A job for the requests of each period, that arrives at its end; what is no stream stays as it is."""
+    if stated.kind != STREAM:
+        yield stated
+        return
+    with named(f"job {stated.name!r}"):
+        words, asked = stream_of(stated)
+    begins: Moment = stated.words.earliest or 0.0
+    for number in range(1, math.ceil(words.lasts_s / words.every_s) + 1):
+        arrival = after_s(begins, number * words.every_s)
+        deadline = None if words.within_s is None else after_s(arrival, words.within_s)
+        name = f"{stated.name}-{number}"
+        of_period = replace(stated.words, name=name, earliest=arrival, deadline=deadline)
+        yield StatedJob(of_period, stated.options, "batch", asked)
+
+
+def after_s(moment: Moment, seconds: float) -> Moment:
+    """So long after a moment."""
+    return moment + timedelta(seconds=seconds) if isinstance(moment, datetime) else moment + seconds
+
+
+def stream_of(stated: StatedJob) -> tuple[StreamWords, Mapping[str, str]]:
+    """The words of a stream, and those of the batch that each of its jobs is."""
+    rows = words_of(StreamWords)
+    said = {rows[name].field: rows[name].value_of(text) for name, text in stated.asked.items() if name in rows}
+    words = StreamWords(**said)
+    refuse_out_of_range(words)
+    requests = round(words.requests_per_hour * words.every_s / HOUR)
+    if requests < 1:
+        raise UsageError("its stream has no requests", expected="'requests_per_hour: 10000'")
+    rest = {name: text for name, text in stated.asked.items() if name not in rows}
+    return words, {**rest, "requests": str(requests)}
+
+
 BATCH_WORDS = {"in": "input_tokens", "out": "output_tokens"}
 
 
@@ -216,6 +263,7 @@ def job_of(
         weight=words.priority,
         after=tuple(words.after or ()),
         can_pause=bool(words.preemptible),
+        user=words.user or "",
     )
     return job, [duration for _, duration in ways]
 

@@ -18,6 +18,7 @@ from gpufleet.questions.schedule import ScheduleRequest
 from gpufleet.report.output_stream import remark, say
 
 if TYPE_CHECKING:
+    from gpufleet.catalog.tables import Catalog
     from gpufleet.results.schedule import SchedulePlan
 
 app = verb()
@@ -64,7 +65,8 @@ def schedule(
 ) -> int:
     """When and where jobs run that share GPUs: late by as little as can be, then for the least money and energy.
 
-    Exit code 3 where they cannot be scheduled, with the smallest change.
+    With --online they are replayed as they arrive, and policies are compared. Exit code 3 where they cannot be
+    scheduled, with the smallest change.
     """
     from gpufleet.api.schedule import plan_schedule
     from gpufleet.catalog.load import load_catalog
@@ -73,7 +75,10 @@ def schedule(
     if jobs is None:
         raise UsageError("JOBS.yaml is missing", expected="the file of jobs and pools: gpufleet schedule jobs.yaml")
     refuse_targets([None if out_file == "-" else out_file], [jobs])
-    plan = plan_schedule(asked.request(ScheduleRequest, jobs), catalog=load_catalog(catalog_dir))
+    request = asked.request(ScheduleRequest, jobs)
+    if request.online is not None:
+        return write_replay(request, load_catalog(catalog_dir), output, job, out_file)
+    plan = plan_schedule(request, catalog=load_catalog(catalog_dir))
     if output in TOOLS:
         write_for_tool(plan, output, job, out_file)
     else:
@@ -83,6 +88,20 @@ def schedule(
         page = schedule_page(plan) if is_page(form, out_file) else schedule_page(plan, len(plan.runs))
         emit(plan, page, form, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+def write_replay(
+    request: ScheduleRequest, tables: Catalog, output: ScheduleFormat | None, job: str | None, out_file: str | None
+) -> int:
+    """Policies side by side."""
+    from gpufleet.api.online_schedule import replay_schedule
+    from gpufleet.report.online_schedule import online_page
+
+    if output in (*TOOLS, ScheduleFormat.SVG) or job is not None:
+        raise UsageError("a replay is drawn by nobody and run by no tool", expected="-o table, json, csv, md or html")
+    replay = replay_schedule(request, catalog=tables)
+    emit(replay, online_page(replay), None if output is None else OutputFormat(output.value), out_file)
+    return 0
 
 
 def write_for_tool(plan: SchedulePlan, output: ScheduleFormat, job: str | None, out_file: str | None) -> None:

@@ -52,6 +52,26 @@ class DayPrices:
         """
         return self.usd_per_hour[int((self.starts_at_s + elapsed_s) % DAY // HOUR) % len(self.usd_per_hour)]
 
+    def over(self, start_s: float, end_s: float) -> float:
+        """What one GPU costs from one moment to another   [USD].
+
+        >>> DayPrices((2.0,) * 8 + (3.0,) * 16).over(7.5 * 3600.0, 9 * 3600.0)
+        4.0
+        """
+        if self.is_flat:
+            return self.usd_per_hour[0] * (end_s - start_s) / HOUR
+        usd, moment_s = 0.0, start_s
+        while moment_s < end_s:
+            hour = math.floor((self.starts_at_s + moment_s) / HOUR) + 1
+            until_s = min(hour * HOUR - self.starts_at_s, end_s)
+            usd += self.at((moment_s + until_s) / 2) * (until_s - moment_s) / HOUR
+            moment_s = until_s
+        return usd
+
+    def later(self, elapsed_s: float) -> DayPrices:
+        """The same as they go on from a later moment."""
+        return DayPrices(self.usd_per_hour, self.starts_at_s + elapsed_s)
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -126,7 +146,7 @@ class ScheduledJob:
     """Work that is to be done by a moment: all of its GPUs at once, or none.
 
     `weight` is what an hour too late counts. `after` names jobs that must be done before. One that `can_pause` writes
-    checkpoints: it may be cut in two, and run on machines that may be taken away.
+    checkpoints: it may be cut in two, and run on machines that may be taken away. `user` is whose it is.
     """
 
     name: str
@@ -136,6 +156,7 @@ class ScheduledJob:
     weight: float = 1.0
     after: tuple[str, ...] = ()
     can_pause: bool = False
+    user: str = ""
 
     def __post_init__(self) -> None:
         if not self.name or not 0 <= self.earliest_s < math.inf or math.isnan(self.deadline_s):

@@ -36,13 +36,13 @@ POOLS_LIKE = "'pools:' with a name for each, below it 'gpu: A100-80GB' and 'gpus
 JOBS_LIKE = "'jobs:' with '- name: NAME' for each, below it 'work: 6h', 'gpus: 2' and 'deadline: 24h'"
 
 
-def read_jobs_file(path: str | Path) -> JobsFile:
-    """The jobs and pools of a file."""
+def read_jobs_file(path: str | Path, *, pools_alone: bool = False) -> JobsFile:
+    """The jobs and pools of a file, or its pools alone."""
     with named(f"{WHAT} {str(path)!r}"):
-        return parse_jobs_file(read_text_file(path, WHAT, LARGEST_BYTES))
+        return parse_jobs_file(read_text_file(path, WHAT, LARGEST_BYTES), pools_alone=pools_alone)
 
 
-def parse_jobs_file(text: str) -> JobsFile:
+def parse_jobs_file(text: str, *, pools_alone: bool = False) -> JobsFile:
     """The jobs and pools of a text.
 
     >>> found = parse_jobs_file("pools: {a: {gpu: L4, gpus: 2}}\\njobs: [{name: x, work: 1h, deadline: 3h}]")
@@ -52,7 +52,8 @@ def parse_jobs_file(text: str) -> JobsFile:
     given = parse_yaml_mapping(text, WHAT, MOST_NODES)
     refuse_unknown(given, [*words_of(FileWords), "pools", "jobs"], "key")
     pools = pools_of(given.get("pools"))
-    return JobsFile(words_in(FileWords, given, ("pools", "jobs")), pools, jobs_of(given.get("jobs")))
+    jobs = () if pools_alone else jobs_of(given.get("jobs"))
+    return JobsFile(words_in(FileWords, given, ("pools", "jobs")), pools, jobs)
 
 
 def refuse_unknown(given: Mapping[str, Value], known: Collection[str], kind: str) -> None:

@@ -105,10 +105,15 @@ def thrifty_ways(grid: Grid, number: int) -> Sequence[int]:
 def best_hole(
     grid: Grid, pools: Sequence[PoolOccupancy], number: int, ways: Sequence[int], earliest: int, left: int
 ) -> Placement | None:
-    """The cheapest hole in time, else the one that ends first; None where nothing is left for the rent."""
+    """The cheapest hole in time, else the one that ends first; None where nothing is left for the rent.
+
+    None too behind the slot by which everything is done one after another: among jobs that are moved, one that nobody
+    misses could drift ever later.
+    """
     job = grid.jobs[number]
-    holes = [pools[job.ways[w].pool].hole(job, w, earliest) for w in ways]
-    if len(holes) == 1 and not grid.pools[job.ways[ways[0]].pool].is_rented:
+    found = (pools[job.ways[w].pool].hole(job, w, earliest) for w in ways)
+    holes = [hole for hole in found if hole.end <= grid.serial_end]
+    if len(holes) == 1 and not grid.pools[job.ways[holes[0].way].pool].is_rented:
         return holes[0]
     paid = [hole for hole in holes if grid.rent_of(number, hole) <= left]
     if not paid:

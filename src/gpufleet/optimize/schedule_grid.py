@@ -76,14 +76,25 @@ class SlotJob(NamedTuple):
     can_pause: bool
 
 
+class Held(NamedTuple):
+    """A run that nobody moves: it keeps its GPUs busy from the first slot on."""
+
+    way: SlotWay
+    placed: Placement
+
+
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Jobs and pools in slots of `slot_s`. Work is rounded up, deadlines are rounded down: promises are kept."""
+    """Jobs and pools in slots of `slot_s`. Work is rounded up, deadlines are rounded down: promises are kept.
+
+    `held` runs beside the jobs and is judged by nobody.
+    """
 
     pools: tuple[Pool, ...]
     asked: tuple[ScheduledJob, ...]
     slot_s: float
     budget_usd: float = math.inf
+    held: tuple[Held, ...] = ()
 
     @cached_property
     def jobs(self) -> tuple[SlotJob, ...]:
@@ -94,7 +105,7 @@ class Grid:
 
     def _job(self, job: ScheduledJob, pools: Mapping[str, int], numbers: Mapping[str, int]) -> SlotJob:
         return SlotJob(
-            ways=tuple(self._way(way, pools[way.pool]) for way in job.ways),
+            ways=tuple(self.slot_way(way, pools[way.pool]) for way in job.ways),
             earliest=self.up(job.earliest_s),
             deadline=NEVER if math.isinf(job.deadline_s) else math.floor(job.deadline_s / self.slot_s + A_MOMENT),
             weight=round(job.weight * self.weight_scale),
@@ -102,7 +113,8 @@ class Grid:
             can_pause=job.can_pause,
         )
 
-    def _way(self, way: Way, number: int) -> SlotWay:
+    def slot_way(self, way: Way, number: int) -> SlotWay:
+        """A way on the grid, on the pool of that number."""
         each = self.pools[number].watts if way.watts_per_gpu is None else way.watts_per_gpu
         return SlotWay(
             number, way.milli_gpus, max(self.up(way.work_s), 1), self.up(way.restart_s), math.ceil(each * way.gpus)
@@ -134,7 +146,7 @@ class Grid:
     def last_fixed(self) -> int:
         """The slot from which on nothing but jobs changes: all outages are over, all jobs may have begun."""
         ends = [end for outages in self.outages for _, end, _ in outages]
-        return max([0, *ends, *(job.earliest for job in self.jobs)])
+        return max([0, *ends, *(job.earliest for job in self.jobs), *(held.placed.end for held in self.held)])
 
     @cached_property
     def serial_end(self) -> int:

@@ -32,7 +32,9 @@ class PoolOccupancy:
     def __init__(self, grid: Grid, number: int) -> None:
         pool = grid.pools[number]
         self.gpus = pool.gpus
+        held = [one for one in grid.held if one.way.pool == number]
         self.has_shares = any(way.pool == number and not way.gpus for job in grid.jobs for way in job.ways)
+        self.has_shares |= any(not one.way.gpus for one in held)
         length = grid.last_fixed + FIRST_LOOK
         self.free: IntArray = np.full(length, pool.gpus, dtype=np.int64)
         self.watts: IntArray | None = None
@@ -46,6 +48,8 @@ class PoolOccupancy:
         self.spent = grid.spent[number]
         self.last = grid.serial_end
         self.period = 0 if pool.prices.is_flat else math.ceil(DAY / grid.slot_s)
+        for one in held:
+            self.take(one.way, one.placed)
 
     def grow(self, length: int) -> None:
         """Room for so many slots."""

@@ -12,11 +12,13 @@ from gpufleet.errors import UnknownName, UsageError
 from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.words import (
     BESIDE,
+    COUNT,
     INTEGER,
     LOAD,
     NUMBER,
     PERIOD,
     RENTED,
+    SHARE,
     SLACK,
     USD_AT_ALL,
     WHOLE,
@@ -171,6 +173,19 @@ class ScheduleRequest(Request):
         0, INTEGER, "Of the search; default 0.", BESIDE, what="the seed", bounds=Bounds(0, MOST_SEED, ""), label="seed"
     )
     at_once: bool = flag("Earliest deadline first with holes filled, and no search.", BESIDE)
+    online: Sequence[str] | None = optional(
+        names("POLICY,..."),
+        "Replay the jobs as they arrive, under fifo, sjf, edf, las, backfill, ours, or all.",
+        BESIDE,
+    )
+    trace: str | NamedPath | None = optional(
+        text("FILE.csv"), "Of --online: these jobs in place of the file's, by arrival_s, gpus, duration_s.", LOAD
+    )
+    spread: float = usual(
+        0.0, SHARE, "Of --online: jobs take up to so much less or more than expected; default 0.", SLACK,
+        what="the spread", bounds=Bounds(0, 0.99, ""), label="spread",
+    )  # fmt: skip
+    burst: bool = flag("Of --online: rent for jobs that would be late otherwise.", RENTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,12 +257,37 @@ class JobWords(WayWords):
     restart_s: float | None = optional(
         PERIOD, "What a pause costs.", SLACK, name="restart", what="the restart", bounds=Bounds(0, DAY, "seconds")
     )
+    user: str | None = optional(text("NAME"), "Whose it is, for fairness between users.", LOAD)
     command: str | None = optional(text("TEXT"), "What it runs, for files of other tools.", LOAD)
     image: str | None = optional(text("NAME"), "Its container, for files of other tools.", LOAD)
 
 
-MODELLED = ("train", "finetune", "batch", "evaluate")
+STREAM = "stream"
+MODELLED = ("train", "finetune", "batch", "evaluate", STREAM)
 """Keys of a job whose duration our own models tell: below each the words of that question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamWords(Request):
+    """What a stream of batch jobs says beside the words of a batch: requests gather, and become a job each period."""
+
+    requests_per_hour: float = usual(0.0, COUNT, "Requests that come in an hour.", LOAD, what="the requests an hour")
+    every_s: float = usual(
+        HOUR,
+        PERIOD,
+        "A job each period; default 1h.",
+        LOAD,
+        name="every",
+        what="the period",
+        bounds=Bounds(60, DAY, "s"),
+    )
+    within_s: float | None = optional(
+        PERIOD, "Done so long after its period; default never.", LOAD, name="within", what="the time within"
+    )
+    lasts_s: float = usual(
+        DAY, PERIOD, "How long requests come; default 1day.", LOAD, name="lasts", what="how long the stream lasts",
+        bounds=Bounds(60, LONGEST_JOB_S, "s"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
