@@ -149,7 +149,7 @@ def test_a_curve_that_cannot_be_played_is_one_message(
     [
         (("--min", "5", "--max", "3"), "above the most"),
         (("--max", "0"), "serves nothing"),
-        (("--min", "-1"), "not negative"),
+        (("--min", "-1"), "out of range"),
         (("--target", "100%"), "below 100%"),
         (("--target", "0"), "out of range"),
         (("--policy", "hpaa"), "Did you mean hpa"),

@@ -273,7 +273,7 @@ def why_nothing(plan: JobPlan) -> str:
     return f"no machine on offer {missed}. {first.reason[:1].upper()}{first.reason[1:]} (nearest: {first.best})."
 
 
-SPOT_PLAYS = "Starts refused are not in it: 'gpufleet spot PLAN.json' plays them, and is dearer as a rule."
+SPOT_PLAYS = "Starts that are refused: ask 'gpufleet spot PLAN.json'."
 
 
 def kind(d: RentedJob) -> str:
