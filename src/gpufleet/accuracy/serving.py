@@ -44,7 +44,14 @@ class Setup:
         """What a row ran; raises what it does not say."""
         engine = engine_of_row(row)
         layout = layout_of(row, engine.name)
-        return cls(models.of(row), engine, layout)
+        return cls(reaching(models.of(row), row.whole("max_model_len")), engine, layout)
+
+
+def reaching(model: Architecture, context_tokens: int | None) -> Architecture:
+    """The model with at least the context that an engine was started for; a config may state none."""
+    if context_tokens is None or context_tokens <= model.max_context_tokens:
+        return model
+    return replace(model, max_context_tokens=context_tokens)
 
 
 class Lengths(TypedDict):

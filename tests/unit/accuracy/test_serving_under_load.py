@@ -14,7 +14,7 @@ from gpufleet.accuracy.loaded_rows import arrivals_of, lengths_of, release_of, r
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import Experiment, draws_for
 from gpufleet.accuracy.score import score_files
-from gpufleet.accuracy.serving import Setup
+from gpufleet.accuracy.serving import Setup, reaching
 from gpufleet.accuracy.serving_under_load import (
     QUANTITIES,
     experiment_of,
@@ -24,6 +24,7 @@ from gpufleet.accuracy.serving_under_load import (
     score_under_load,
     shared_blocks,
 )
+from gpufleet.catalog.models import shipped_architecture
 from gpufleet.inputs.measurements import MeasurementRow, kind_of
 from gpufleet.results.accuracy import ScoredFigure
 
@@ -231,6 +232,13 @@ def test_lengths_are_spread_as_stated() -> None:
     capped = lengths_of(row_of(LLAMA, output_sd="", length_note="output capped at 512")).counts[1]
     assert (capped.mean, capped.most) == (200, 512)
     assert arrivals_of(row_of(LLAMA, arrival="gamma, burstiness 100")).burstiness == 100
+
+
+def test_an_engine_reaches_the_context_that_it_was_started_for() -> None:
+    """A config that states no context is read with that of its family; what a row says goes before it."""
+    short = shipped_architecture("llama-7b")
+    assert reaching(short, 20_000).max_context_tokens == 20_000
+    assert reaching(short, None) is reaching(short, 512) is short
 
 
 def test_short_runs_are_drawn_more_often() -> None:
