@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
+    from gpufleet.api.mixes import plan_mix
     from gpufleet.api.online_schedule import replay_schedule
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
     from gpufleet.domain.rate_curve import RateCurve
+    from gpufleet.questions.mix import MixRequest
     from gpufleet.results.autoscale import AutoscaleResult
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from gpufleet.results.estimate import ServingEstimate
     from gpufleet.results.fit import FitResult
     from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.mix import FleetMix
     from gpufleet.results.online_schedule import OnlineSchedule
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
@@ -62,7 +65,9 @@ __all__ = [
     "FitResult",
     "FleetChanges",
     "FleetComparison",
+    "FleetMix",
     "FleetPlan",
+    "MixRequest",
     "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
@@ -92,6 +97,7 @@ __all__ = [
     "plan_encoder_serve",
     "plan_finetune",
     "plan_fleet",
+    "plan_mix",
     "plan_schedule",
     "plan_serve",
     "plan_spot",
@@ -115,7 +121,9 @@ HOMES = {
     "FitResult": "results.fit",
     "FleetChanges": "results.plan_changes",
     "FleetComparison": "results.comparison",
+    "FleetMix": "results.mix",
     "FleetPlan": "results.fleet",
+    "MixRequest": "questions.mix",
     "OnlineSchedule": "results.online_schedule",
     "PlanChanges": "results.plan_changes",
     "RateCurve": "domain.rate_curve",
@@ -145,6 +153,7 @@ HOMES = {
     "plan_encoder_serve": "api.encoder_services",
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
+    "plan_mix": "api.mixes",
     "plan_schedule": "api.schedule",
     "plan_serve": "api.plans",
     "plan_spot": "api.spot",
