@@ -114,8 +114,9 @@ class MixRequest(Request):
         is_in_files=False,
     )  # fmt: skip
     time_limit_s: float = usual(
-        DEFAULT_LIMIT_S, Kind("TIME", time_to_search), "Search for so long at most; default 10s.", BESIDE, name="time_limit",
-        what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit", is_in_files=False,
+        DEFAULT_LIMIT_S, Kind("TIME", time_to_search), "Search for so long at most; default 10s.", BESIDE,
+        name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
+        is_in_files=False,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
