@@ -24,6 +24,7 @@ from gpufleet.catalog.query import resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, whole_on_one_way
+from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
@@ -40,6 +41,8 @@ from gpufleet.units import HOURS_PER_MONTH
 MOST_SERVICES = 100
 SEARCH_SHARE = 0.6
 """Of the time limit, for the mix itself; the rest is for what limits and machine types are worth."""
+ROUND_SHARE = 0.5
+"""Of the time that is left for the mix, for each round of it."""
 WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = (
@@ -159,7 +162,8 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     posed = posed_of(asked)
 
     def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
-        return solved(problem, lambda: asked.left_s(SEARCH_SHARE), hint)
+        rest_s = asked.left_s(SEARCH_SHARE) * (1 - ROUND_SHARE)
+        return solved(problem, lambda: asked.left_s(SEARCH_SHARE) - rest_s, hint)
 
     found = corrected_mix(posed, solve, whole_on_one_way(posed))
     return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
@@ -169,8 +173,9 @@ def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = 
     """A mix by the programme, or by what is at once where OR-Tools is not installed."""
     from gpufleet.optimize.mixes.greedy import greedy_mix
 
-    at_once = hint or greedy_mix(problem)
-    return solve_mix(problem, left_s, at_once) if is_installed() else at_once
+    smaller = without_beaten(problem)
+    at_once = hint or greedy_mix(smaller)
+    return solve_mix(smaller, left_s, at_once) if is_installed() else at_once
 
 
 def posed_of(asked: Asked) -> Posed:
