@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.mix import MixProblem
-from gpufleet.domain.offer import Offer
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.terms import Terms
@@ -166,25 +166,66 @@ def sold_to(service: Service) -> frozenset[Offer]:
 
 
 def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms) -> tuple[Offer, ...]:
-    """Offers that carry some bucket at a price near the cheapest of its cloud, where clouds have shares, or of all.
+    """Offers that carry some bucket at a price near the cheapest of their group, those of every group in turn.
 
     Of offers that differ in their region alone the cheapest are kept, up to the first of which any number can be had;
     of every region where one may be lost.
     """
-    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
     ratio: dict[Offer, float] = {}
-    clouds = {share.cloud for share in terms.shares}
-    for of_service in usd:
-        for group in by_cloud(of_service, clouds):
+    instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
+    is_bounded = {
+        o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in sold_to(service)
+    }
+    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
+    barred = frozenset(o for o in is_bounded if is_barred(o, instances[o.cloud, o.instance], terms))
+    skipped = barred if all(carries_all(costs, barred) for costs in usd) else frozenset[Offer]()
+    for costs in usd:
+        open_to_all = {o: cost for o, cost in costs.items() if o not in skipped}
+        for group in grouped(open_to_all, is_bounded, terms):
             best = np.min([cost for _, cost in group], axis=0)
             for offer, cost in group:
                 with np.errstate(invalid="ignore"):
                     near = float(np.nanmin(np.where(np.isfinite(cost), cost / best, np.inf)))
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
-    worth = [o for o in distinct(ratio, terms.survives_region) if ratio[o] <= WORTH_RATIO]
-    return tuple(
-        sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))[:MOST_OFFERS]
-    )
+    worth = [o for o in distinct(ratio, is_bounded, terms.survives_region) if ratio[o] <= WORTH_RATIO]
+    ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
+    rank = dict(ranked_in_groups(ordered, is_bounded, terms))
+    return tuple(sorted(ordered, key=rank.__getitem__)[:MOST_OFFERS])
+
+
+def is_limited(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether only so many of an offer can be had."""
+    return offer.most_instances is not None or any(quota.covers(offer, instance) for quota in terms.quotas)
+
+
+def is_barred(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether limits forbid an offer outright: a quota of none, or spot where none may be."""
+    is_spot = offer.price_kind is PriceKind.SPOT
+    none_had = any(quota.most_gpus == 0 and quota.covers(offer, instance) for quota in terms.quotas)
+    return none_had or (is_spot and terms.most_spot_ratio <= 0)
+
+
+def carries_all(usd: Mapping[Offer, FloatArray], barred: Collection[Offer]) -> bool:
+    """Whether each bucket has an offer that is not barred; where not, the answer says what has to give way."""
+    costs = [cost for offer, cost in usd.items() if offer not in barred]
+    return bool(costs) and bool(np.all(np.isfinite(np.min(costs, axis=0))))
+
+
+def group_of(offer: Offer, is_bounded: Mapping[Offer, bool], terms: Terms) -> tuple[str, bool, bool]:
+    """What an offer competes in: what a limit holds back must not push out what it leaves."""
+    is_spot = terms.most_spot_ratio < 1 and offer.price_kind is PriceKind.SPOT
+    return (offer.cloud if terms.clouds else "", is_spot, is_bounded[offer])
+
+
+def ranked_in_groups(
+    ordered: Sequence[Offer], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> Iterator[tuple[Offer, int]]:
+    """Each offer's place in its group."""
+    seen: Counter[tuple[str, bool, bool]] = Counter()
+    for offer in ordered:
+        group = group_of(offer, is_bounded, terms)
+        yield offer, seen[group]
+        seen[group] += 1
 
 
 def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
@@ -199,15 +240,18 @@ def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray
     return found
 
 
-def by_cloud(usd: Mapping[Offer, FloatArray], clouds: Collection[str]) -> list[list[tuple[Offer, FloatArray]]]:
-    """Offers with their costs: of these clouds alone, each apart, where clouds have shares; else all together."""
-    if not clouds:
-        return [list(usd.items())] if usd else []
-    groups = [[(o, cost) for o, cost in usd.items() if o.cloud == cloud] for cloud in sorted(clouds)]
-    return [group for group in groups if group]
+def grouped(
+    usd: Mapping[Offer, FloatArray], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> list[list[tuple[Offer, FloatArray]]]:
+    """Offers with their costs, each group apart; where clouds have shares, those of these clouds alone."""
+    groups: dict[tuple[str, bool, bool], list[tuple[Offer, FloatArray]]] = {}
+    for offer, cost in usd.items():
+        if not terms.clouds or offer.cloud in terms.clouds:
+            groups.setdefault(group_of(offer, is_bounded, terms), []).append((offer, cost))
+    return list(groups.values())
 
 
-def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Offer]:
+def distinct(offers: Mapping[Offer, float], is_bounded: Mapping[Offer, bool], keeps_regions: bool) -> Iterator[Offer]:
     """Of offers that are alike but for their region the cheapest, and further ones while each is bounded."""
     groups: dict[tuple[str, ...], list[Offer]] = {}
     for offer in offers:
@@ -216,12 +260,5 @@ def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Off
     for group in groups.values():
         for offer in sorted(group, key=lambda o: (effective_price(o), o.region)):
             yield offer
-            if offer.most_instances is None:
+            if not is_bounded[offer]:
                 break
-
-
-def without_offer(posed: Posed, offer: int) -> MixProblem:
-    """The problem where an offer has no machines."""
-    most = posed.problem.most_machines.copy()
-    most[offer] = 0.0
-    return replace(posed.problem, most_machines=most)
