@@ -50,6 +50,7 @@ QUESTION_SHARE = 0.3
 KNOWN_WELL = 0.05
 """The gap up to which what a further question costs is told."""
 WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
+TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
@@ -253,6 +254,8 @@ def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     if near is None:
         return
     found = weight_shares(posed, near[1], asked.terms)
+    if asked.terms.tolerance_ratio is not None:
+        yield GivenWay(name=TOLERANCE, is_share=True, limit=asked.terms.tolerance_ratio, needed=near[0])
     for share in posed.problem.shares:
         has = found[share.name.removeprefix(SHARE_OF)]
         yield GivenWay(name=share.name, is_share=True, limit=share.share_ratio, needed=has)
