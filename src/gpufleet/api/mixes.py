@@ -24,7 +24,7 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, whole_on_one_way
+from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, whole_on_one_way
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
@@ -216,7 +216,14 @@ def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = 
 
 def posed_of(asked: Asked) -> Posed:
     """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked.request.route_by == BOTH) for p in asked.prepared]
+    services = [service_of(p, asked.request.route_by == BOTH, is_cut=True) for p in asked.prepared]
+    posed = pose(services, asked.terms, asked.today)
+    lost = uncarried(posed)
+    if lost:
+        services = [
+            service_of(p, False, is_cut=False) if s in lost else services[s] for s, p in enumerate(asked.prepared)
+        ]
+        posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -224,15 +231,21 @@ def posed_of(asked: Asked) -> Posed:
                 f"no machine type keeps the objectives of {name}",
                 hint="'gpufleet plan serve' with these words says why.",
             )
-    return pose(services, asked.terms, asked.today)
+    return posed
 
 
-def service_of(prepared: Prepared, by_answer: bool) -> Service:
-    """A service in buckets, or whole where a bucket alone holds nowhere."""
-    cut = Service.of(prepared.question, prepared.calibration, by_answer)
-    if np.all((cut.requests_per_s > 0).any(axis=1)):
-        return cut
-    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut=False)
+def service_of(prepared: Prepared, by_answer: bool, is_cut: bool) -> Service:
+    """A service in buckets, or whole."""
+    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut)
+
+
+def uncarried(posed: Posed) -> set[int]:
+    """Services with a bucket that no machine carries of which one may be bought."""
+    problem = posed.problem
+    each = np.eye(problem.num_offers)
+    buyable = np.array([may_be_had(problem, machines) for machines in each], dtype=np.bool_)
+    carried = (np.isfinite(problem.load_units) & buyable[problem.offer_of_way][None, :]).any(axis=1)
+    return {int(s) for s in problem.service_of_bucket[~carried]}
 
 
 def without_mix(asked: Asked, posed: Posed) -> FleetMix:
