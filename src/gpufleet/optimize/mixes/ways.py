@@ -142,10 +142,11 @@ def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[st
 
 
 def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[tuple[int, int]]:
-    """The layout of least load over all buckets that it carries, and that of the buckets that it does not."""
+    """The layout of least load over all buckets that it carries, that of the buckets that it does not, and the best of
+    all requests as they come, which may hold where some length alone does not."""
     each = np.floor(instance.gpu_count / service.every.num_devices[rows])
     carried = service.requests_per_s[:, rows] * each
-    kept: list[tuple[int, int]] = []
+    kept: list[int] = []
     missing = np.ones(len(carried), dtype=np.bool_)
     while len(kept) < MOST_LAYOUTS and missing.any() and len(rows):
         with np.errstate(divide="ignore"):
@@ -155,9 +156,12 @@ def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[t
         at = int(np.lexsort((rows, total, -covers))[0])
         if not covers[at]:
             break
-        kept.append((int(rows[at]), int(each[at])))
+        kept.append(at)
         missing &= ~np.isfinite(load[:, at])
-    return kept
+    whole = service.whole_requests_per_s[rows] * each
+    if whole.max(initial=0.0) > max((whole[at] for at in kept), default=0.0):
+        kept.append(int(np.argmax(whole)))
+    return [(int(rows[at]), int(each[at])) for at in kept]
 
 
 def sold_to(service: Service) -> frozenset[Offer]:
@@ -229,14 +233,21 @@ def ranked_in_groups(
 
 
 def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
-    """What carrying each bucket alone costs an hour through each offer, [bucket]; infinite where it does not."""
+    """What carrying each bucket alone, and all as they come, costs an hour through each offer, [2 (bucket + 1)].
+
+    First as parts of machines, then on whole machines: a small machine may be cheap for little. Infinite where it does
+    not carry them.
+    """
+    rates = np.vstack([service.requests_per_s, service.whole_requests_per_s])
+    planned = np.append(service.planned_requests_per_s, service.question.demand.planned_requests_per_s)
     found = {}
     for offer in service.question.offers:
         held = layouts.get((offer.cloud, offer.instance), ())
         if held:
-            carried = np.array([service.requests_per_s[:, row] * each for row, each in held]).max(axis=0)
+            carried = np.array([rates[:, row] * each for row, each in held]).max(axis=0)
             with np.errstate(divide="ignore"):
-                found[offer] = effective_price(offer) * service.planned_requests_per_s / carried
+                machines = planned / carried
+            found[offer] = effective_price(offer) * np.concatenate([machines, np.ceil(machines)])
     return found
 
 
