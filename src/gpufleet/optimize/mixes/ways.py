@@ -24,12 +24,17 @@ WORTH_RATIO = 3.0
 
 @dataclass(frozen=True)
 class Way:
-    """A layout of a service on machines of an offer, of which one machine holds so many replicas."""
+    """A layout of a service on machines of an offer, of which one machine holds so many replicas.
+
+    `request_class`: the only one that is sent there; None: any. Classes whose requests disturb each other keep replicas
+    of their own then.
+    """
 
     service: int
     row: int
     offer: int
     replicas_per_machine: int
+    request_class: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +71,22 @@ def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> P
     instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
     machines = tuple(instances[offer.cloud, offer.instance] for offer in offers)
     ways = [
-        Way(s, row, o, each)
+        Way(s, row, o, each, kind)
         for s, service in enumerate(services)
         for o, offer in enumerate(offers)
         if offer in sold_to(service)
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
+        for kind in kinds_apart(service)
     ]
     return Posed(
         problem_of(services, ways, offers, machines, terms, today), tuple(ways), offers, machines, tuple(services)
     )
+
+
+def kinds_apart(service: Service) -> list[str | None]:
+    """Whose requests a way may be for: all, and where there are several classes each alone."""
+    names = [c.name for c in service.classes]
+    return [None, *(names if len(names) > 1 else [])]
 
 
 def problem_of(
@@ -116,7 +128,8 @@ def loads(services: Sequence[Service], ways: Sequence[Way], replicas_per_unit: F
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
         service = services[way.service]
-        rates = service.requests_per_s[:, way.row] * replicas_per_unit[w]
+        goes = np.array([way.request_class in (None, b.request_class.name) for b in service.buckets])
+        rates = np.where(goes, service.requests_per_s[:, way.row], 0.0) * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
