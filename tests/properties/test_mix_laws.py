@@ -11,7 +11,7 @@ from tests.conftest import Tally
 from gpufleet import FleetMix, ServeRequest, plan_mix, plan_serve
 
 SAME = 1e-6
-CASES = 6
+CASES = 4
 GPUS = ("H100", "L40S", "L4", "A100-80GB")
 
 
@@ -36,7 +36,7 @@ def cost(found: FleetMix) -> float:
 
 
 def mixed(request: ServeRequest, **terms: object) -> FleetMix:
-    return plan_mix(request, time_limit_s=4.0, **terms)
+    return plan_mix(request, time_limit_s=2.0, **terms)
 
 
 @pytest.mark.parametrize("seed", range(CASES))
@@ -65,7 +65,7 @@ def fixed(tokens: object) -> object:
     return TokenCounts(float(tokens))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_all_of_one_cloud_is_that_cloud_and_no_spot_is_on_demand(seed: int) -> None:
     request = service(seed)
     assert cost(mixed(replace(request, clouds=["aws", "gcp"]), shares=["aws=100%"])) == pytest.approx(
@@ -78,7 +78,7 @@ def test_all_of_one_cloud_is_that_cloud_and_no_spot_is_on_demand(seed: int) -> N
 
 def test_more_freedom_costs_no_more_and_where_corrections_broke_that_it_is_counted(tally: Tally) -> None:
     """Laws of proven optima at fixed loads; loads are corrected for each mix, which may break them by little."""
-    for seed in range(4):
+    for seed in range(2):
         request = service(seed)
         strict = cost(mixed(request))
         looser = replace(request, slo=str(request.slo).replace("ttft.p95<1s", "ttft.p95<2s").replace("<4s", "<8s"))

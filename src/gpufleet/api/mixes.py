@@ -24,7 +24,7 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, on_one_type
+from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, may_be_had, on_one_type, proved_to
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
@@ -41,8 +41,11 @@ from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
 MOST_SERVICES = 100
-SEARCH_SHARE = 0.6
-"""Of the time limit, for the mix itself; the rest is for what limits and machine types are worth."""
+WHOLE_SHARE, SEARCH_SHARE = 0.2, 0.6
+"""Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
+
+The rest is for what limits, shares and machine types are worth.
+"""
 ROUND_SHARE = 0.5
 """Of the time that is left for the mix, for each round of it."""
 QUESTION_SHARE = 0.3
@@ -54,6 +57,7 @@ TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
+BY_NOTHING = "A router sends any length to any row, by weights: sending lengths apart would not cost less"
 AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
 SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
 
@@ -188,11 +192,17 @@ def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today
 
 def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
-    posed = posed_of(asked)
-    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
-    if found is None:
+    whole = posed_of(asked, is_cut=False)
+    found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
+    posed = posed_of(asked, is_cut=True)
+    routed = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
+    both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
+    if not both:
         return without_mix(asked, posed)
-    return with_mix(asked, posed, with_fewer_rows(posed, found), tables)
+    problem, best = min(both, key=lambda pair: (round(pair[1].mix.usd_per_hour, 4), pair[1] is routed))
+    least = min(x.mix.least_usd_per_hour for _, x in both)
+    mix = with_mix(asked, problem, with_fewer_rows(problem, proved_to(best, least)), tables)
+    return mix.model_copy(update={"num_buckets": posed.problem.num_buckets})
 
 
 def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
@@ -219,15 +229,14 @@ def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = 
     return solve_mix(smaller, left_s, at_once) if is_installed() else at_once
 
 
-def posed_of(asked: Asked) -> Posed:
-    """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked.request.route_by == BOTH, is_cut=True) for p in asked.prepared]
+def posed_of(asked: Asked, is_cut: bool) -> Posed:
+    """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
+    services = [service_of(p, asked.request.route_by == BOTH, is_cut) for p in asked.prepared]
     posed = pose(services, asked.terms, asked.today)
-    lost = uncarried(posed)
+    lost = uncarried(posed) if is_cut else set[int]()
     if lost:
-        services = [
-            service_of(p, False, is_cut=False) if s in lost else services[s] for s, p in enumerate(asked.prepared)
-        ]
+        whole = {s: service_of(asked.prepared[s], False, is_cut=False) for s in lost}
+        services = [whole.get(s, service) for s, service in enumerate(services)]
         posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
@@ -387,8 +396,8 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
 def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:
     """How requests are told apart, how they are rated, and what may be lost."""
     is_cut = any(len(s.buckets) > len(s.classes) for s in posed.services)
-    by = BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT
-    return [*([by] if is_cut else []), AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
+    by = (BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT) if is_cut else BY_NOTHING
+    return [by, AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
 
 
 def further_notes(asked: Asked) -> list[str]:
@@ -426,7 +435,8 @@ def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
         return None
     free = replace(posed, problem=replace(posed.problem, shares=()))
     alone = on_one_type(free)
-    mix = asked_beside(asked, free, found if alone is None else cheaper(found, alone))
+    is_cheaper = alone is not None and alone.mix.usd_per_hour < found.mix.usd_per_hour
+    mix = asked_beside(asked, free, alone if is_cheaper else found)
     return None if mix is None else mix.usd_per_hour
 
 

@@ -22,7 +22,7 @@ from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.records import dataclass
 
 MOST_ROUNDS, MOST_ADDITIONS = 8, 3
-ENOUGH, LEAST_SHARE = 1e-6, 1e-6
+ENOUGH, LEAST_SHARE, WELL_PROVED = 1e-6, 1e-6, 1e-4
 Solver = Callable[[MixProblem, Mix | None], Mix | None]
 
 
@@ -54,25 +54,30 @@ class Rated:
 def corrected_mix(posed: Posed, solve: Solver, first: Rated | None = None) -> Rated | None:
     """The cheapest sound mix of a few rounds, each with as many units more as it takes; None where there is none.
 
-    `first`: a mix that is known to be sound, such as one machine type for each service. What is proved is proved at the
-    loads of the round; once requests had to part, at those before.
+    `first`: a mix that is known to be sound, such as one machine type for each service. Each round proves something at
+    its own loads; the least of that is what is claimed: heavier loads of a mix that is not taken prove nothing.
     """
     problem, best, proved = posed.problem, first, np.inf
     for _ in range(MOST_ROUNDS):
         mix = solve(problem, None)
         if mix is None:
             break
-        mix = replace(mix, least_usd_per_hour=min(mix.least_usd_per_hour, proved))
+        if np.isinf(proved) or mix.gap_ratio < WELL_PROVED:
+            proved = min(proved, mix.least_usd_per_hour)
         last = rated(posed, problem, trimmed(problem, mix))
         sound = with_units_more(posed, last)
-        if sound is not None:
-            best = cheaper(best, sound)
-        if last.clashes.any():
-            proved = min(proved, mix.least_usd_per_hour)
-        elif np.all(np.abs(last.over_ratio - 1) < ENOUGH):
+        if sound is not None and (best is None or sound.mix.usd_per_hour < best.mix.usd_per_hour):
+            best = sound
+        if not last.clashes.any() and np.all(np.abs(last.over_ratio - 1) < ENOUGH):
             break
         problem = replace(problem, load_units=parted(posed, last) * last.over_ratio[None, :])
-    return best
+    return None if best is None else proved_to(best, proved)
+
+
+def proved_to(found: Rated, usd_per_hour: float) -> Rated:
+    """A mix with what no mix costs less than."""
+    least = min(usd_per_hour, found.mix.usd_per_hour) if np.isfinite(usd_per_hour) else 0.0
+    return replace(found, mix=replace(found.mix, least_usd_per_hour=least))
 
 
 def parted(posed: Posed, found: Rated) -> FloatArray:
@@ -96,14 +101,6 @@ def leaving(posed: Posed, found: Rated, w: int) -> IntArray:
     load_of_class = np.bincount(of_class, loads, len(service.classes))
     is_here = np.isin(np.arange(len(load_of_class)), of_class)
     return np.asarray(buckets[of_class == np.argmin(np.where(is_here, load_of_class, np.inf))])
-
-
-def cheaper(before: Rated | None, found: Rated) -> Rated:
-    """The cheaper of two sound mixes; of equals the one of which more is proved."""
-    if before is None or found.mix.usd_per_hour <= before.mix.usd_per_hour + ENOUGH:
-        return found
-    proved = min(found.mix.least_usd_per_hour, before.mix.usd_per_hour)
-    return replace(before, mix=replace(before.mix, least_usd_per_hour=max(proved, before.mix.least_usd_per_hour)))
 
 
 def trimmed(problem: MixProblem, mix: Mix) -> Mix:
