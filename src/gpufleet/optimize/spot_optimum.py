@@ -30,7 +30,11 @@ class Grid:
 
     def after(self, cost: FloatArray, extra: int) -> FloatArray:
         """What is to be paid after a tick on a machine, of which a start may take some steps."""
-        return cost[..., np.clip(self.left + extra - self.per_tick, 0, self.steps - 1)]
+        less = self.per_tick - extra
+        if less <= 0:
+            return np.concatenate([cost[..., -less:], np.repeat(cost[..., -1:], -less, axis=-1)], axis=-1)
+        done = np.repeat(cost[..., :1], min(less, self.steps), axis=-1)
+        return np.concatenate([done, cost[..., : max(self.steps - less, 0)]], axis=-1)
 
     def paid_h(self, extra: int) -> FloatArray:
         """Hours that the tick is paid for."""
