@@ -67,7 +67,7 @@ def traces(folder: str | None) -> dict[str, BoolArray]:
         zones = drawn_zones(rng, fit, 6, 3)
         [nodes] = generated_nodes(rng, fit, zones, round(40 * DAY / TICK_S))
         years = [LEARNED, LEARNED, *[TOGETHER] * 4]
-        return {f"generated {y} {z.region}": n[None] > 0 for y, z, n in zip(years, zones, nodes, strict=True)}
+        return {f"generated {y} {z.name}": n[None] > 0 for y, z, n in zip(years, zones, nodes, strict=True)}
     files = sorted(Path(folder).glob("*1-node*_v100_1.json"))
     return {file.stem: read_spot_trace(file).available(1, TICK_S) for file in files}
 
