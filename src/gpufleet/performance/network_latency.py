@@ -1,9 +1,4 @@
-"""Round trips over the network between users and regions: stated where measured, elsewhere from the distance.
-
-People of an area are spread around its centre as a normal distribution in the plane: with nine of ten within r90, half
-live within 0.549 r90 and 95 of 100 within 1.140 r90 (sqrt(ln 2 / ln 10), sqrt(ln 20 / ln 10)); seen from far away,
-95 of 100 are nearer than the centre and 0.767 r90 (1.645 / sqrt(2 ln 10)).
-"""
+"""Round trips over the network between users and regions: stated where measured, elsewhere from the distance."""
 
 from __future__ import annotations
 
@@ -15,11 +10,12 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.network_latency import MeasuredRoundTrips, NetworkLatency, NetworkModel
 from gpufleet.domain.place import Place
+from gpufleet.performance.queueing import normal_quantile
 from gpufleet.provenance import Grade, Sourced
 
 EARTH_RADIUS_KM = 6371.0
 LIGHT_IN_FIBRE_KM_PER_S = 299_792.458 / 1.468
-HALF_WITHIN, MOST_WITHIN, MOST_BEYOND = 0.549, 1.140, 0.767
+HALF, MOST = 0.5, 0.95
 
 
 class Path(NamedTuple):
@@ -85,23 +81,26 @@ def distance_between_km(place: Place, other: Place) -> float:
     return float(great_circle_km(*ends))
 
 
-def median_distance_km(centres_km: float, spread_km: float) -> float:
-    """Distance that half of the people of an area have to a point which lies so far from its centre.
+def distance_percentile_km(quantile: float, centres_km: float, spread_km: float) -> float:
+    """Distance that a share of the people of an area have at most to a point which lies so far from its centre.
 
-    >>> median_distance_km(0.0, 1000.0), round(median_distance_km(5000.0, 1000.0))
-    (549.0, 5030)
+    People are spread as a normal distribution in the plane, sigma = spread / sqrt(2 ln 10): nine of ten live within the
+    spread. Their squared distances are sigma^2 times a noncentral chi-square with l = (d / sigma)^2, taken as
+    c chi-square of n, c = (2 + 2 l) / (2 + l), n = (2 + l)^2 / (2 + 2 l) (Patnaik 1949), and as its cube root's normal
+    distribution (Wilson and Hilferty 1931).
+
+    >>> round(distance_percentile_km(0.9, 0.0, 1000.0)), round(distance_percentile_km(0.95, 5000.0, 1000.0))
+    (995, 5796)
     """
-    return math.hypot(centres_km, HALF_WITHIN * spread_km)
-
-
-def p95_distance_km(centres_km: float, spread_km: float) -> float:
-    """Distance that 95 of 100 people of an area have at most to a point which lies so far from its centre.
-
-    >>> round(p95_distance_km(0.0, 1000.0)), round(p95_distance_km(5000.0, 1000.0))
-    (1140, 5828)
-    """
-    across = math.sqrt(MOST_WITHIN**2 - MOST_BEYOND**2)
-    return math.hypot(centres_km + MOST_BEYOND * spread_km, across * spread_km)
+    if spread_km == 0:
+        return centres_km
+    sigma_km = spread_km / math.sqrt(2 * math.log(10))
+    offset = (centres_km / sigma_km) ** 2
+    scale, freedom = (2 + 2 * offset) / (2 + offset), (2 + offset) ** 2 / (2 + 2 * offset)
+    deviation = 2 / (9 * freedom)
+    return sigma_km * math.sqrt(
+        scale * freedom * (1 - deviation + normal_quantile(quantile) * math.sqrt(deviation)) ** 3
+    )
 
 
 def round_trip(users: Place, region: Place, measured: MeasuredRoundTrips, model: NetworkModel) -> NetworkLatency:
@@ -111,9 +110,9 @@ def round_trip(users: Place, region: Place, measured: MeasuredRoundTrips, model:
     people who live farther) is independent and adds in squares. A connection is taken to be open already.
     """
     centres_km, spread_km = distance_between_km(users, region), math.hypot(users.spread_km, region.spread_km)
-    path = path_between(users, region, median_distance_km(centres_km, spread_km), measured, model)
-    farther_s = float(distance_s(p95_distance_km(centres_km, spread_km), model))
-    farther_s -= float(distance_s(median_distance_km(centres_km, spread_km), model))
+    half_km, most_km = (distance_percentile_km(share, centres_km, spread_km) for share in (HALF, MOST))
+    path = path_between(users, region, half_km, measured, model)
+    farther_s = float(distance_s(most_km, model) - distance_s(half_km, model))
     low, high = (
         path.median_s * (path.ratio.value if end is None else end) for end in (path.ratio.low, path.ratio.high)
     )

@@ -12,11 +12,10 @@ from gpufleet.domain.network_latency import MeasuredRoundTrips
 from gpufleet.domain.place import Place
 from gpufleet.performance.network_latency import (
     detour_s,
+    distance_percentile_km,
     distance_s,
     fibre_s,
     great_circle_km,
-    median_distance_km,
-    p95_distance_km,
     round_trip,
 )
 from gpufleet.provenance import Grade
@@ -84,10 +83,15 @@ def test_the_spread_of_people_is_that_of_a_normal_distribution_in_the_plane() ->
     generator = np.random.default_rng(3)
     sigma_km = 1000.0 / np.sqrt(2 * np.log(10))
     at = generator.normal(0.0, sigma_km, size=(2, 200_000))
-    for centres_km in (0.0, 500.0, 1500.0, 6000.0):
+    for centres_km in (0.0, 300.0, 500.0, 1500.0, 6000.0):
         away = np.hypot(at[0] + centres_km, at[1])
-        assert median_distance_km(centres_km, 1000.0) == pytest.approx(np.median(away), rel=0.06)
-        assert p95_distance_km(centres_km, 1000.0) == pytest.approx(np.percentile(away, 95), rel=0.04)
+        for share in (0.5, 0.9, 0.95):
+            expected = pytest.approx(np.quantile(away, share), rel=0.02)
+            assert distance_percentile_km(share, centres_km, 1000.0) == expected
+
+
+def test_people_of_a_town_are_as_far_away_as_the_town() -> None:
+    assert distance_percentile_km(0.95, 1234.5, 0.0) == 1234.5
 
 
 def test_people_who_live_farther_apart_wait_longer_and_less_alike() -> None:
