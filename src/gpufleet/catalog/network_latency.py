@@ -15,7 +15,7 @@ from gpufleet.catalog.schema import required_number, text
 from gpufleet.catalog.table_files import SHIPPED, placed_rows, toml_of
 from gpufleet.catalog.table_rows import located_regions_in
 from gpufleet.catalog.user_places import place_of
-from gpufleet.domain.network_latency import MeasuredRoundTrips, NetworkModel
+from gpufleet.domain.network_latency import MeasuredRoundTrips, NetworkModel, PairOfRegions
 from gpufleet.domain.place import Place
 from gpufleet.units import MILLISECOND
 
@@ -54,7 +54,8 @@ def load_measured_round_trips() -> MeasuredRoundTrips:
 
 def measured_round_trips(pairs: Iterable[MeasuredPair]) -> MeasuredRoundTrips:
     """Pairs as arrays; of one pair in two rows the first counts."""
-    pairs, rows = tuple(pairs), {}
+    pairs = tuple(pairs)
+    rows: dict[PairOfRegions, int] = {}
     for row, (place, other, _, _) in enumerate(pairs):
         for first, second in ((place, other), (other, place)):
             rows.setdefault((first.cloud, first.region, second.cloud, second.region), row)
