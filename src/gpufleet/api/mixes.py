@@ -26,6 +26,7 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, whole_on_one_way
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
 from gpufleet.optimize.mixes.terms import SHARE_OF, CloudShare, GpusAtMost, Terms
 from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
@@ -59,6 +60,7 @@ class Asked:
     today: Today
     left_s: Callable[[float], float]
     """Seconds left of a share of the time limit."""
+    reach: Reach | None = None
 
     @property
     def offers(self) -> list[Any]:
@@ -157,12 +159,17 @@ def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today
 def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
     posed = posed_of(asked)
+    found = found_mix(asked, posed)
+    return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+
+
+def found_mix(asked: Asked, posed: Posed) -> Rated | None:
+    """The cheapest sound mix that was found; None where none keeps all limits."""
 
     def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
         return solved(problem, lambda: asked.left_s(SEARCH_SHARE), hint)
 
-    found = corrected_mix(posed, solve, whole_on_one_way(posed))
-    return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+    return corrected_mix(posed, solve, whole_on_one_way(posed))
 
 
 def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
@@ -175,7 +182,7 @@ def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = 
 
 def posed_of(asked: Asked) -> Posed:
     """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked.request.route_by == BOTH) for p in asked.prepared]
+    services = [service_of(p, asked) for p in asked.prepared]
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -186,12 +193,15 @@ def posed_of(asked: Asked) -> Posed:
     return pose(services, asked.terms, asked.today)
 
 
-def service_of(prepared: Prepared, by_answer: bool) -> Service:
-    """A service in buckets, or whole where a bucket alone holds nowhere."""
-    cut = Service.of(prepared.question, prepared.calibration, by_answer)
+def service_of(prepared: Prepared, asked: Asked) -> Service:
+    """A service with its users, or in buckets of lengths, or whole where a bucket alone holds nowhere."""
+    question, calibration, by_answer = prepared.question, prepared.calibration, asked.request.route_by == BOTH
+    if asked.reach is not None:
+        return Service.of_users(question, calibration, asked.reach)
+    cut = Service.of(question, calibration, by_answer)
     if np.all((cut.requests_per_s > 0).any(axis=1)):
         return cut
-    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut=False)
+    return Service.of(question, calibration, by_answer, is_cut=False)
 
 
 def without_mix(asked: Asked, posed: Posed) -> FleetMix:
@@ -294,7 +304,7 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
     for p in asked.prepared:
         for said in understood(p.request, p.question):
             yield said.model_copy(update={"name": f"{p.question.model.name}: {said.name}"}) if several else said
-    rows = {row.field: row for row in words_of(MixRequest).values() if row.label}
+    rows = {row.field: row for row in words_of(type(asked.request)).values() if row.label}
     for name, row in rows.items():
         value = getattr(asked.request, name)
         if value is not None:

@@ -60,7 +60,7 @@ class BindingLimit(Result):
 
 
 class GivenWay(Result):
-    """A limit that has to give way, from what it is to what some mix keeps; `is_share`: both are shares of the whole."""
+    """A limit that has to give way, from what it is to what some mix keeps; `is_share`: of the whole."""
 
     name: str
     is_share: bool = False

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
-from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.optimize.mixes.ways import Posed, Way
 from gpufleet.records import dataclass
 
 MOST_ROUNDS, ENOUGH, LEAST_SHARE = 6, 1e-6, 1e-6
@@ -84,7 +84,9 @@ def rated(posed: Posed, problem: MixProblem, mix: Mix) -> Rated:
         demand = service.sent(mix.share[rows, w])
         if demand is None:
             continue
-        rates[w] = service.sustained_of(demand, service.every.take(np.array([way.row])))[0]
+        offer = posed.offers[way.offer]
+        share = mix.share[rows, w]
+        rates[w] = service.sustained_as_sent(demand, share, way.row, (offer.cloud, offer.region))
         planned = demand.planned_requests_per_s
         needed[w] = planned / (rates[w] * problem.replicas_per_unit[w]) if rates[w] else np.inf
     return Rated(problem, mix, needed, rates)
@@ -114,13 +116,9 @@ def whole_on_one_way(posed: Posed) -> Rated | None:
     """Each service whole on the one way that is cheapest for it; None where limits forbid that."""
     problem = posed.problem
     share, units = np.zeros_like(problem.load_units), np.zeros(problem.num_ways)
-    for s, service in enumerate(posed.services):
+    for s in range(len(posed.services)):
         options = [(w, way) for w, way in enumerate(posed.ways) if way.service == s]
-        planned = service.question.demand.planned_requests_per_s
-        needed = [
-            units_for(service.whole_requests_per_s[way.row] * problem.replicas_per_unit[w], planned)
-            for w, way in options
-        ]
+        needed = [units_whole(posed, w, way) for w, way in options]
         least = problem.least_replicas[s] / problem.replicas_per_unit[[w for w, _ in options]]
         count = np.ceil(np.maximum(needed, least) - ENOUGH)
         usd = [
@@ -139,6 +137,15 @@ def whole_on_one_way(posed: Posed) -> Rated | None:
     return rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines)))
 
 
-def units_for(rate_per_unit: float, planned: float) -> float:
-    """Units that carry a rate; infinite where one carries nothing."""
-    return planned / rate_per_unit if rate_per_unit > 0 else np.inf
+def units_whole(posed: Posed, w: int, way: Way) -> float:
+    """Units of a way that carry its whole service; infinite where some of it is not served there."""
+    service, offer = posed.services[way.service], posed.offers[way.offer]
+    everything = np.ones(len(service.buckets))
+    demand = service.sent(everything)
+    assert demand is not None, "a service has requests"
+    if service.reach is None:
+        rate = float(service.whole_requests_per_s[way.row])
+    else:
+        rate = service.sustained_as_sent(demand, everything, way.row, (offer.cloud, offer.region))
+    units = rate * posed.problem.replicas_per_unit[w]
+    return demand.planned_requests_per_s / units if units > 0 else np.inf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +19,9 @@ from gpufleet.records import dataclass
 MOST_LAYOUTS, MOST_OFFERS = 2, 48
 WORTH_RATIO = 3.0
 """An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
+
+
+Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Posed:
     offers: tuple[Offer, ...]
     instances: tuple[Instance, ...]
     services: tuple[Service, ...]
+    layouts: tuple[Layouts, ...] = ()
+    """Of each service: the layouts of every machine type, as (row, replicas of a machine)."""
 
     def buckets_of(self, service: int) -> IntArray:
         """Rows of the buckets of a service."""
@@ -72,9 +76,8 @@ def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> P
         if offer in sold_to(service)
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
     ]
-    return Posed(
-        problem_of(services, ways, offers, machines, terms, today), tuple(ways), offers, machines, tuple(services)
-    )
+    problem = problem_of(services, ways, offers, machines, terms, today)
+    return Posed(problem, tuple(ways), offers, machines, tuple(services), tuple(layouts))
 
 
 def problem_of(
@@ -92,7 +95,7 @@ def problem_of(
     offer_of_way = np.array([way.offer for way in ways], dtype=np.int64)
     had = np.array([today.machines.get((o.cloud, o.instance), 0) for o in offers], dtype=np.float64)
     return MixProblem(
-        load_units=loads(services, ways, per_unit),
+        load_units=loads(services, ways, offers, per_unit),
         service_of_bucket=np.array([s for s, x in enumerate(services) for _ in x.buckets], dtype=np.int64),
         offer_of_way=offer_of_way,
         service_of_way=np.array([way.service for way in ways], dtype=np.int64),
@@ -110,19 +113,18 @@ def problem_of(
     )
 
 
-def loads(services: Sequence[Service], ways: Sequence[Way], replicas_per_unit: FloatArray) -> FloatArray:
+def loads(
+    services: Sequence[Service], ways: Sequence[Way], offers: Sequence[Offer], replicas_per_unit: FloatArray
+) -> FloatArray:
     """Units of each way that carry each bucket, [bucket, way]; infinite for the ways of other services."""
     found = np.full((sum(len(x.buckets) for x in services), len(ways)), np.inf)
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
-        service = services[way.service]
-        rates = service.requests_per_s[:, way.row] * replicas_per_unit[w]
+        service, offer = services[way.service], offers[way.offer]
+        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0] * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
-
-
-Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 
 def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[str, str], list[tuple[int, int]]]]:
@@ -181,7 +183,9 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
                 with np.errstate(invalid="ignore"):
                     near = float(np.nanmin(np.where(np.isfinite(cost), cost / best, np.inf)))
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
-    worth = [o for o in distinct(ratio, terms.survives_region) if ratio[o] <= WORTH_RATIO]
+    keeps_regions = terms.survives_region or any(service.reach is not None for service in services)
+    allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
+    worth = [offer for offer in distinct(allowed, keeps_regions) if ratio[offer] <= WORTH_RATIO]
     return tuple(
         sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))[:MOST_OFFERS]
     )
@@ -189,14 +193,24 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
 
 def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
     """What carrying each bucket alone costs an hour through each offer, [bucket]; infinite where it does not."""
-    found = {}
+    found, rows = {}, rows_of_regions(service, layouts)
     for offer in service.question.offers:
-        held = layouts.get((offer.cloud, offer.instance), ())
+        held, region = layouts.get((offer.cloud, offer.instance), ()), (offer.cloud, offer.region)
         if held:
-            carried = np.array([service.requests_per_s[:, row] * each for row, each in held]).max(axis=0)
+            rates = dict(zip(rows[region], service.rates_from(region, rows[region]).T, strict=True))
+            carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
             with np.errstate(divide="ignore"):
                 found[offer] = effective_price(offer) * service.planned_requests_per_s / carried
     return found
+
+
+def rows_of_regions(service: Service, layouts: Layouts) -> dict[tuple[str, str], list[int]]:
+    """The layouts that machines sold in each region hold."""
+    found: dict[tuple[str, str], dict[int, None]] = {}
+    for offer in service.question.offers:
+        rows = found.setdefault((offer.cloud, offer.region), {})
+        rows.update(dict.fromkeys(row for row, _ in layouts.get((offer.cloud, offer.instance), ())))
+    return {region: list(rows) for region, rows in found.items()}
 
 
 def by_cloud(usd: Mapping[Offer, FloatArray], clouds: Collection[str]) -> list[list[tuple[Offer, FloatArray]]]:
@@ -218,10 +232,3 @@ def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Off
             yield offer
             if offer.most_instances is None:
                 break
-
-
-def without_offer(posed: Posed, offer: int) -> MixProblem:
-    """The problem where an offer has no machines."""
-    most = posed.problem.most_machines.copy()
-    most[offer] = 0.0
-    return replace(posed.problem, most_machines=most)
