@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
+    from gpufleet.api.mixes import plan_mix
     from gpufleet.api.online_schedule import replay_schedule
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
+    from gpufleet.api.regions import plan_regions
     from gpufleet.api.requests import RequestKind, ServeRequest
     from gpufleet.api.schedule import plan_schedule
     from gpufleet.api.simulations import simulate_serving
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
     from gpufleet.domain.rate_curve import RateCurve
+    from gpufleet.questions.mix import MixRequest
+    from gpufleet.questions.regions import RegionRequest
     from gpufleet.results.autoscale import AutoscaleResult
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
@@ -39,9 +43,11 @@ if TYPE_CHECKING:
     from gpufleet.results.estimate import ServingEstimate
     from gpufleet.results.fit import FitResult
     from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.mix import FleetMix
     from gpufleet.results.online_schedule import OnlineSchedule
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    from gpufleet.results.regions import RegionPlan
     from gpufleet.results.schedule import SchedulePlan
     from gpufleet.results.simulation import Simulation
     from gpufleet.results.spot import SpotPlan
@@ -62,10 +68,14 @@ __all__ = [
     "FitResult",
     "FleetChanges",
     "FleetComparison",
+    "FleetMix",
     "FleetPlan",
+    "MixRequest",
     "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
+    "RegionPlan",
+    "RegionRequest",
     "RequestKind",
     "SchedulePlan",
     "ServePlan",
@@ -92,6 +102,8 @@ __all__ = [
     "plan_encoder_serve",
     "plan_finetune",
     "plan_fleet",
+    "plan_mix",
+    "plan_regions",
     "plan_schedule",
     "plan_serve",
     "plan_spot",
@@ -115,10 +127,14 @@ HOMES = {
     "FitResult": "results.fit",
     "FleetChanges": "results.plan_changes",
     "FleetComparison": "results.comparison",
+    "FleetMix": "results.mix",
     "FleetPlan": "results.fleet",
+    "MixRequest": "questions.mix",
     "OnlineSchedule": "results.online_schedule",
     "PlanChanges": "results.plan_changes",
     "RateCurve": "domain.rate_curve",
+    "RegionPlan": "results.regions",
+    "RegionRequest": "questions.regions",
     "RequestKind": "api.requests",
     "SchedulePlan": "results.schedule",
     "ServePlan": "results.plan",
@@ -145,6 +161,8 @@ HOMES = {
     "plan_encoder_serve": "api.encoder_services",
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
+    "plan_mix": "api.mixes",
+    "plan_regions": "api.regions",
     "plan_schedule": "api.schedule",
     "plan_serve": "api.plans",
     "plan_spot": "api.spot",

@@ -63,7 +63,8 @@ class Share:
     """Offers that together carry a stated share of the cost or of another weight, within a tolerance.
 
     |sum_{o in members} weight[o] n[o] - share sum_o weight[o] n[o]| <= tolerance_ratio of the sum, or where that is
-    None the weight of one machine that is bought, the heaviest.   `is_member`, `weight`: [offer].
+    None the weight of one machine of the members: the heaviest that is bought, else the lightest that could be.
+    `is_member`, `weight`: [offer].
     """
 
     name: str
@@ -72,10 +73,15 @@ class Share:
     share_ratio: float
     tolerance_ratio: float | None = None
 
+    @property
+    def lightest(self) -> float:
+        """The weight of the lightest machine of a member."""
+        return float(np.min(self.weight[self.is_member], initial=math.inf)) if np.any(self.is_member) else 0.0
+
     def holds(self, machines: FloatArray) -> bool:
         """Whether so many machines of every offer keep it."""
         total = float(self.weight @ machines)
-        heaviest = float(np.max(self.weight[machines > 0], initial=0.0))
+        heaviest = float(np.max(self.weight[self.is_member & (machines > 0)], initial=self.lightest))
         tolerance = heaviest if self.tolerance_ratio is None else self.tolerance_ratio * total
         deviation = float(self.weight[self.is_member] @ machines[self.is_member]) - self.share_ratio * total
         return abs(deviation) <= tolerance + ROUNDING * max(1.0, total)

@@ -116,15 +116,21 @@ class Program:
         )
         beyond = self._excess(share.name, max(weight))
         if share.tolerance_ratio is None:
-            heaviest = [m.add_binary_variable() for _ in weight]
-            m.add_linear_constraint(self._sum(heaviest) <= 1)
-            for q, n in zip(heaviest, self.machines, strict=True):
-                m.add_linear_constraint(q - n <= 0)
-            tolerance = self._sum([w * q for w, q in zip(weight, heaviest, strict=True)])
+            tolerance = self._one_machine(share)
         else:
             tolerance = share.tolerance_ratio * self._sum([w * n for w, n in zip(weight, self.machines, strict=True)])
         m.add_linear_constraint(deviation - tolerance - beyond <= 0)
         m.add_linear_constraint(deviation + tolerance + beyond >= 0)
+
+    def _one_machine(self, share: Share) -> Any:
+        """The weight of one machine of the members that is bought, or of the lightest."""
+        members = [(self.machines[o], float(share.weight[o])) for o in np.flatnonzero(share.is_member)]
+        lightest, chosen = self.model.add_binary_variable(), [self.model.add_binary_variable() for _ in members]
+        self.model.add_linear_constraint(self._sum([lightest, *chosen]) <= 1)
+        for q, (n, _) in zip(chosen, members, strict=True):
+            self.model.add_linear_constraint(q - n <= 0)
+        weights = [w * q for q, (_, w) in zip(chosen, members, strict=True)]
+        return self._sum([share.lightest * lightest, *weights])
 
     def survive(self, loss: Loss, worth: Worth) -> None:
         """What a loss leaves is worth what carrying all buckets takes."""

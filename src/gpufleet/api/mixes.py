@@ -1,0 +1,380 @@
+"""Which machines of several types serve requests that differ, of one or many services, at least cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.api.fleet_today import fleet_of
+from gpufleet.api.fleets import solved_by_name
+from gpufleet.api.input_rows import digest
+from gpufleet.api.prepared import Prepared
+from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import understood
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.query import resolve_cloud, resolve_gpu
+from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, whole_on_one_way
+from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import Reach
+from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
+from gpufleet.optimize.mixes.terms import SHARE_OF, CloudShare, GpusAtMost, Terms
+from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
+from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.questions.mix import BOTH, GPUS, MixRequest, parse_quota, parse_shares
+from gpufleet.questions.words import refuse_out_of_range, words_of
+from gpufleet.records import dataclass
+from gpufleet.results.base import Input
+from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
+from gpufleet.units import HOURS_PER_MONTH
+
+MOST_SERVICES = 100
+SEARCH_SHARE = 0.6
+"""Of the time limit, for the mix itself; the rest is for what limits and machine types are worth."""
+WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
+INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
+BY_PROMPT = (
+    "Requests are sent by the length of their prompt, which a router knows; --route-by both foretells answers too"
+)
+BY_BOTH = "Requests are sent by the length of their answer too, which a router has to foretell"
+AS_MIXED = "Each row of copies is rated by the requests that it gets, mixed; its percentiles are of these requests"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A mix as it was understood: its services, its terms, and the time that is left."""
+
+    request: MixRequest
+    prepared: tuple[Prepared, ...]
+    terms: Terms
+    today: Today
+    left_s: Callable[[float], float]
+    """Seconds left of a share of the time limit."""
+    reach: Reach | None = None
+
+    @property
+    def offers(self) -> list[Any]:
+        """All offers of all services."""
+        return list(dict.fromkeys(o for p in self.prepared for o in p.question.offers))
+
+
+def plan_mix(
+    requests: ServeRequest | Sequence[ServeRequest],
+    request: MixRequest | None = None,
+    *,
+    budget_usd_per_hour: float | None = None,
+    catalog: Catalog | None = None,
+    **said: Any,
+) -> FleetMix:
+    """The cheapest machines of several types for services whose requests differ, with what is proved of the cost.
+
+    `requests`: one service or several, as for `plan_serve`; `request` says what the mix is held to, or words of it do.
+
+    >>> from gpufleet import ServeRequest
+    >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200), time_limit_s=2.0)
+    >>> found.is_feasible
+    True
+    """
+    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
+    terms = replace(request or MixRequest(), **said)
+    refuse_out_of_range(terms)
+    if not 1 <= len(asked_of) <= MOST_SERVICES:
+        raise UsageError(
+            "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
+        )
+    tables = load_catalog() if catalog is None else catalog
+    return answered(understood_mix(terms, asked_of, budget_usd_per_hour, tables), tables)
+
+
+def understood_mix(
+    request: MixRequest, requests: Sequence[ServeRequest], budget: float | None, tables: Catalog
+) -> Asked:
+    """Names resolved, each service solved alone, the clock started."""
+    refuse_unanswered(requests)
+    start = monotonic()
+
+    def left_s(share: float) -> float:
+        return request.time_limit_s * share - (monotonic() - start)
+
+    every = tuple(solved_by_name(replace(r, fleet_today=None), tables) for r in requests)
+    demands = [p.question.demand for p in every]
+    budgets = [r.budget_usd_per_hour for r in requests if r.budget_usd_per_hour is not None]
+    terms = Terms(
+        quotas=tuple(quota_of(said, tables) for said in request.quotas or ()),
+        most_usd_per_hour=min([math.inf, *budgets]) if budget is None else budget,
+        most_spot_ratio=min(p.question.purse.most_spot_ratio for p in every),
+        shares=cloud_shares_of(request, tables),
+        is_of_gpus=request.share_of == GPUS,
+        tolerance_ratio=request.tolerance,
+        spare_machines=max(d.spare_machines for d in demands),
+        zones=max(d.zones for d in demands),
+        survives_region=request.survive_region,
+    )
+    return Asked(request, every, terms, today_of(request, requests[0], tables), left_s)
+
+
+def refuse_unanswered(requests: Sequence[ServeRequest]) -> None:
+    """Refuse what a mix does not answer."""
+    if any(r.off_peak_rate is not None for r in requests):
+        raise UsageError(
+            "a mix has no quiet hours", hint="Ask for the mix at the peak, and 'gpufleet autoscale' beside."
+        )
+    if any(r.disagg for r in requests):
+        raise UsageError("a mix has no pools", hint="'gpufleet plan serve --disagg' plans copies that only prefill.")
+
+
+def cloud_shares_of(request: MixRequest, tables: Catalog) -> tuple[CloudShare, ...]:
+    """The share of every cloud that was said, by its right name."""
+    if not request.shares:
+        return ()
+    return tuple(CloudShare(resolve_cloud(tables, cloud), ratio) for cloud, ratio in parse_shares(request.shares))
+
+
+def quota_of(said: str, tables: Catalog) -> GpusAtMost:
+    """A quota with its names resolved."""
+    quota = parse_quota(said)
+    cloud = None if quota.cloud is None else resolve_cloud(tables, quota.cloud)
+    return GpusAtMost(said, quota.most_gpus, resolve_gpu(tables, quota.gpu).accelerator.name, cloud, quota.region)
+
+
+def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today:
+    """Machines that run now, with what leaving one costs an hour of the month after."""
+    if first.fleet_today is None:
+        return NOTHING
+    fleet = fleet_of(first, tables)
+    machines = {(m.instance.cloud, m.instance.name): m.count for m in fleet.machines}
+    return Today(machines, (request.leaving_usd or 0.0) / HOURS_PER_MONTH)
+
+
+def answered(asked: Asked, tables: Catalog) -> FleetMix:
+    """The answer of a mix; where none keeps all limits, what has to give way."""
+    posed = posed_of(asked)
+    found = found_mix(asked, posed)
+    return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+
+
+def found_mix(asked: Asked, posed: Posed) -> Rated | None:
+    """The cheapest sound mix that was found; None where none keeps all limits."""
+
+    def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
+        return solved(problem, lambda: asked.left_s(SEARCH_SHARE), hint)
+
+    return corrected_mix(posed, solve, whole_on_one_way(posed))
+
+
+def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
+    """A mix by the programme, or by what is at once where OR-Tools is not installed."""
+    from gpufleet.optimize.mixes.greedy import greedy_mix
+
+    at_once = hint or greedy_mix(problem)
+    return solve_mix(problem, left_s, at_once) if is_installed() else at_once
+
+
+def posed_of(asked: Asked) -> Posed:
+    """The problem; a service of which some length holds nowhere alone is sent as a whole."""
+    services = [service_of(p, asked) for p in asked.prepared]
+    for p, service in zip(asked.prepared, services, strict=True):
+        if not np.all((service.requests_per_s > 0).any(axis=1)):
+            name = p.question.model.name
+            raise Infeasible(
+                f"no machine type keeps the objectives of {name}",
+                hint="'gpufleet plan serve' with these words says why.",
+            )
+    return pose(services, asked.terms, asked.today)
+
+
+def service_of(prepared: Prepared, asked: Asked) -> Service:
+    """A service with its users, or in buckets of lengths, or whole where a bucket alone holds nowhere."""
+    question, calibration, by_answer = prepared.question, prepared.calibration, asked.request.route_by == BOTH
+    if asked.reach is not None:
+        return Service.of_users(question, calibration, asked.reach)
+    cut = Service.of(question, calibration, by_answer)
+    if np.all((cut.requests_per_s > 0).any(axis=1)):
+        return cut
+    return Service.of(question, calibration, by_answer, is_cut=False)
+
+
+def without_mix(asked: Asked, posed: Posed) -> FleetMix:
+    """What has to give way."""
+    if not is_installed():
+        raise Infeasible("no mix was found at once", hint=f"The solver looks further: {INSTALL}")
+    given = [*given_shares(asked, posed), *given_limits(asked, posed)]
+    if not given:
+        raise Infeasible("no mix was found in time", hint="Give it more: --time-limit 60s.")
+    return FleetMix(
+        **said_of(asked, posed, []), machines=[], copies=[], routes=[], usd_per_hour=None, usd_per_month=None,
+        least_usd_per_hour=None, given_way=given,
+    )  # fmt: skip
+
+
+def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
+    """Shares of clouds as near as they can come, where they alone are why there is no mix."""
+    near = nearest_shares(posed.problem, lambda: asked.left_s(1.0)) if posed.problem.shares else None
+    if near is None:
+        return
+    found = weight_shares(posed, near[1], asked.terms)
+    for share in posed.problem.shares:
+        has = found[share.name.removeprefix(SHARE_OF)]
+        yield GivenWay(name=share.name, is_share=True, limit=share.share_ratio, needed=has)
+
+
+def given_limits(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
+    """Limits that have to give way whatever clouds have, as little as possible."""
+    problem = replace(posed.problem, shares=())
+    relaxed = least_relaxation(problem, max(asked.left_s(1.0), LEAST_LEFT_S))
+    for name, excess in ({} if relaxed is None else relaxed.excess).items():
+        yield given_way(posed, name, excess)
+
+
+def given_way(posed: Posed, name: str, excess: float) -> GivenWay:
+    """A limit in words, with what it would have to be."""
+    kind, _, number = name.partition(" ")
+    if kind == "machines" and number.isdecimal():
+        offer, most = posed.offers[int(number)], float(posed.problem.most_machines[int(number)])
+        return GivenWay(name=f"{offer.cloud} {offer.instance} {offer.region}", limit=most, needed=most + excess)
+    limit = next(x for x in posed.problem.limits if x.name == name)
+    return GivenWay(name=name, limit=limit.most, needed=limit.most + excess)
+
+
+def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> FleetMix:
+    """The answer with its machines."""
+    mix, copies = found.mix, mix_copies(posed, found)
+    machines = mix_machines(posed, found, [usd_without(asked, found, o) for o in bought_offers(found)])
+    left = float(np.maximum(found.problem.machines_today - mix.machines, 0.0) @ found.problem.leaving_usd_per_hour)
+    notes = said_of_prices([c.deployment for c in copies], tables, [c.deployment for c in copies])
+    return FleetMix(
+        **said_of(asked, posed, notes),
+        machines=machines,
+        copies=copies,
+        routes=route_rows(posed, found),
+        usd_per_hour=mix.usd_per_hour,
+        usd_per_month=float(usd_per_month(mix.usd_per_hour)),
+        leaving_usd_per_hour=left,
+        least_usd_per_hour=mix.least_usd_per_hour or None,
+        is_greedy=not is_installed(),
+        binding=list(binding_limits(asked, posed, found)),
+        cloud_shares=weight_shares(posed, mix, asked.terms),
+        usd_per_hour_free=usd_free(asked, found),
+        price_sources=price_sources(price_days(c.deployment for c in copies), tables.sources),
+    )
+
+
+def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
+    """What an answer says whether there is a mix or not."""
+    alone = [p.solution.ranked[0].usd_per_hour if p.solution.ranked else None for p in asked.prepared]
+    inputs = list(inputs_of(asked))
+    return {
+        "services": [mix_service(p, s, usd) for p, s, usd in zip(asked.prepared, posed.services, alone, strict=True)],
+        "usd_per_hour_one_type": None if None in alone else sum(usd for usd in alone if usd is not None),
+        "num_offers": len(asked.offers),
+        "num_buckets": posed.problem.num_buckets,
+        "inputs": inputs,
+        "notes": [*notes, *further_notes(asked, posed)],
+        "input_hash": digest(inputs, asked.offers),
+    }
+
+
+def mix_service(prepared: Prepared, service: Service, usd_alone: float | None) -> MixService:
+    """A service as it was asked."""
+    demand = prepared.question.demand
+    return MixService(
+        model=prepared.question.model.name,
+        requests_per_s=demand.workload.rate_requests_per_s,
+        objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
+        headroom_ratio=demand.headroom_ratio,
+        confidence=demand.confidence,
+        num_buckets=len(service.buckets),
+        usd_per_hour_alone=usd_alone,
+    )
+
+
+def inputs_of(asked: Asked) -> Iterator[Input]:
+    """The question as it was read."""
+    several = len(asked.prepared) > 1
+    for p in asked.prepared:
+        for said in understood(p.request, p.question):
+            yield said.model_copy(update={"name": f"{p.question.model.name}: {said.name}"}) if several else said
+    rows = {row.field: row for row in words_of(type(asked.request)).values() if row.label}
+    for name, row in rows.items():
+        value = getattr(asked.request, name)
+        if value is not None:
+            yield Input(name=row.label, value=row.shown(value), origin="default" if value == row.default else "given")
+
+
+def further_notes(asked: Asked, posed: Posed) -> list[str]:
+    """How requests are told apart, and what was left out."""
+    by = BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT
+    whole = [s.question.model.name for s in posed.services if len(s.buckets) == len(s.classes)]
+    found = [] if len(whole) == len(posed.services) else [by]
+    missed = [p.question.model.name for p in asked.prepared if p.missed_confidence is not None]
+    if missed:
+        found.append(f"{', '.join(missed)}: no plan holds with the usual confidence; the mix holds as expected")
+    if asked.terms.has_losses:
+        found.append("Losses are survived at the loads of each length alone, as the mix rates them")
+    return [*found, AS_MIXED, *dict.fromkeys(note for p in asked.prepared for note in p.notes)]
+
+
+def usd_without(asked: Asked, found: Rated, offer: int) -> float | None:
+    """What the cheapest mix without an offer costs, where the time allows to find one."""
+    most = found.problem.most_machines.copy()
+    most[offer] = 0.0
+    return usd_of(asked, replace(found.problem, most_machines=most))
+
+
+def usd_of(asked: Asked, problem: MixProblem) -> float | None:
+    """What a problem's cheapest mix costs; None where there is none, or no time."""
+    if asked.left_s(1.0) <= 0 or not is_installed():
+        return None
+    mix = solved(problem, lambda: asked.left_s(1.0))
+    return None if mix is None else mix.usd_per_hour
+
+
+def usd_free(asked: Asked, found: Rated) -> float | None:
+    """What it would cost if clouds had no shares."""
+    return usd_of(asked, replace(found.problem, shares=())) if found.problem.shares else None
+
+
+def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:
+    """The share of every cloud in what shares are of, the largest first."""
+    gpus = np.array([i.gpu_count for i in posed.instances])
+    weight = mix.machines * (gpus if terms.is_of_gpus else posed.problem.usd_per_hour)
+    clouds = {o.cloud for o, w in zip(posed.offers, weight, strict=True) if w > 0} | {s.cloud for s in terms.shares}
+    of = {c: sum(float(w) for o, w in zip(posed.offers, weight, strict=True) if o.cloud == c) for c in clouds}
+    total = sum(of.values()) or 1.0
+    return {c: of[c] / total for c in sorted(of, key=lambda c: -of[c])}
+
+
+def binding_limits(asked: Asked, posed: Posed, found: Rated) -> Iterator[BindingLimit]:
+    """Quotas without which it would cost less, with what one machine more is worth."""
+    problem = found.problem
+    for limit in problem.limits:
+        used = float(limit.per_machine @ found.mix.machines)
+        each = float(np.min(limit.per_machine[limit.per_machine > 0], initial=math.inf))
+        if limit.most > 0 and math.isfinite(each) and used + each > limit.most:
+            more = replace(limit, most=limit.most + each)
+            others = tuple(more if x is limit else x for x in problem.limits)
+            yield from worth(asked, found, replace(problem, limits=others), limit, each)
+    for o in np.flatnonzero(np.isfinite(problem.most_machines) & (found.mix.machines >= problem.most_machines)):
+        most = problem.most_machines.copy()
+        most[o] += 1
+        offer = posed.offers[o]
+        name = f"{offer.cloud} {offer.instance} {offer.region}"
+        limit = MachineLimit(name, np.zeros(problem.num_offers), float(problem.most_machines[o]))
+        yield from worth(asked, found, replace(problem, most_machines=most), limit, 1.0)
+
+
+def worth(asked: Asked, found: Rated, problem: MixProblem, limit: MachineLimit, more: float) -> Iterator[BindingLimit]:
+    """A limit, where more of it saves."""
+    usd = usd_of(asked, problem)
+    if usd is not None and usd < found.mix.usd_per_hour - WORTH_NOTHING:
+        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=usd)

@@ -1,0 +1,69 @@
+"""`gpufleet mix`: machines of several types for services whose requests differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from gpufleet.cli.asking import Typed, asking
+from gpufleet.cli.emit import emit, refuse_targets, write_whole
+from gpufleet.cli.grouped_help import GroupedCommand
+from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.plan import ModelArgument
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.questions.fields import ServeRequest
+from gpufleet.questions.mix import MixRequest
+from gpufleet.report.output_stream import remark
+
+if TYPE_CHECKING:
+    from gpufleet.results.mix import FleetMix
+
+app = verb()
+
+RoutingOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--routing", metavar="OUT.json", help="Also write which lengths go where, for a router."),
+]
+
+
+@app.command(cls=GroupedCommand)
+@asking(ServeRequest, MixRequest, model=ModelArgument)
+def mix(
+    asked: Typed,
+    routing: RoutingOption = None,
+    catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    prices: PricesOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """The cheapest machines of several types for MODEL, or for the services of a --workload file, and who gets what.
+
+    Short and long requests may go to machines of different kinds. Exit code 3 where no mix keeps all limits.
+    """
+    from gpufleet.cli.mix_answers import mix_answer
+    from gpufleet.report.fleet_mix import fleet_mix_page
+
+    refuse_targets([routing, None if out_file == "-" else out_file], [])
+    found = mix_answer(asked, MarketFlags(catalog_dir, max_age, as_of, prices))
+    if routing is not None:
+        write_routing(found, routing)
+    emit(found, fleet_mix_page(found), output, out_file)
+    if not found.is_feasible:
+        return Infeasible.exit_code
+    return UsageError.exit_code if found.is_greedy else 0
+
+
+def write_routing(found: FleetMix, target: str) -> None:
+    """Which lengths go where, as data."""
+    if not found.is_feasible:
+        raise Infeasible("there is no mix to route to", hint="Without --routing the answer says what has to give way.")
+    from gpufleet.deploy.routing_table import routing_table
+
+    write_whole(Path(target), json.dumps(routing_table(found), indent=2) + "\n")
+    remark(f"wrote {target}")

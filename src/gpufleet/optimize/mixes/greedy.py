@@ -1,0 +1,5 @@
+"""placeholder until the branch lands"""
+
+
+def greedy_mix(problem):
+    return None

@@ -1,0 +1,130 @@
+"""The words of a mix of machine types: what it is held to beside the objectives of its services."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpufleet.errors import UsageError
+from gpufleet.questions.words import (
+    BESIDE,
+    RENTED,
+    SHARE,
+    SLACK,
+    USD_AT_ALL,
+    Kind,
+    Request,
+    flag,
+    names,
+    optional,
+    text,
+    usual,
+)
+from gpufleet.records import dataclass
+from gpufleet.units import Bounds, parse_duration, parse_ratio
+
+DEFAULT_LIMIT_S, LONGEST_LIMIT_S = 10.0, 3600.0
+COST, GPUS = "cost", "gpus"
+PROMPT, BOTH = "prompt", "both"
+QUOTA_EXPECTED = "GPU=N, CLOUD:GPU=N or CLOUD:REGION:GPU=N, such as aws:us-east-1:H100=16"
+SHARES_EXPECTED = "CLOUD=SHARE, such as aws=60%,gcp=30%,azure=10%, 100% together"
+
+
+class SaidQuota(NamedTuple):
+    """So many GPUs at most, of a cloud and a region where they are said."""
+
+    gpu: str
+    most_gpus: int
+    cloud: str | None = None
+    region: str | None = None
+
+
+def time_to_search(said: str, _: str) -> float:
+    """A time, 0 too: then what is found at once is the answer.
+
+    >>> time_to_search("0", ""), time_to_search("1min", "")
+    (0.0, 60.0)
+    """
+    return 0.0 if said.strip() == "0" else parse_duration(said, "'10s', or 0 for what is found at once")
+
+
+def parse_quota(said: str) -> SaidQuota:
+    """A quota of GPUs.
+
+    >>> parse_quota("aws:us-east-1:H100=16")
+    SaidQuota(gpu='H100', most_gpus=16, cloud='aws', region='us-east-1')
+    """
+    where, _, number = said.rpartition("=")
+    parts = [part.strip() for part in where.split(":")]
+    if not all(parts) or len(parts) > 3 or not number.strip().isdecimal():
+        raise UsageError("a quota cannot be read", found=said, expected=QUOTA_EXPECTED)
+    place: list[str | None] = [*parts[:-1], None, None]
+    return SaidQuota(parts[-1], int(number), place[0], place[1])
+
+
+def parse_shares(said: Sequence[str]) -> list[tuple[str, float]]:
+    """Shares of clouds, which are all of them together.
+
+    >>> parse_shares(["aws=60%", "gcp=0.4"])
+    [('aws', 0.6), ('gcp', 0.4)]
+    """
+    pairs = [share.partition("=") for share in said]
+    if not all(cloud.strip() and share.strip() for cloud, _, share in pairs):
+        raise UsageError("shares of clouds cannot be read", found=",".join(said), expected=SHARES_EXPECTED)
+    shares = [(cloud.strip(), parse_ratio(share.strip())) for cloud, _, share in pairs]
+    total = sum(share for _, share in shares)
+    if abs(total - 1) > 1e-6 or len({cloud for cloud, _ in shares}) < len(shares):
+        found = f"{','.join(said)}: {total:.4g} together"
+        raise UsageError("shares of clouds do not add up to all of it", found=found, expected=SHARES_EXPECTED)
+    return shares
+
+
+SEARCH_TIME = Kind("TIME", time_to_search)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixRequest(Request):
+    """What a mix is held to: quotas, shares of clouds, what may be lost, and how long it is searched.
+
+    Budget, spot share, spare machines, zones and today's machines are said as in a plan of a service, and hold for all
+    services together.
+    """
+
+    quotas: Sequence[str] | None = optional(
+        names("GPU=N,..."), "At most N GPUs: H100=16, aws:H100=8, aws:us-east-1:H100=8.", RENTED, name="quota",
+        label="quotas", shown=", ".join, is_in_files=False,
+    )  # fmt: skip
+    shares: Sequence[str] | None = optional(
+        names("CLOUD=SHARE,..."), "What each cloud has of it: aws=60%,gcp=30%,azure=10%.", RENTED,
+        label="shares of clouds", shown=", ".join, is_in_files=False,
+    )  # fmt: skip
+    share_of: str = usual(
+        COST, text("cost|gpus"), "Shares are of the cost (default) or of the GPUs.", RENTED, label="shares of",
+        is_in_files=False,
+    )  # fmt: skip
+    tolerance: float | None = optional(
+        SHARE, "How far a cloud may be off its share; default: one machine.", RENTED, what="the tolerance",
+        bounds=Bounds(0, 1, ""), label="tolerance", shown="{:.3g} of the whole".format, is_in_files=False,
+    )  # fmt: skip
+    survive_region: bool = flag("Keep every objective even if any one region is lost.", SLACK)
+    route_by: str = usual(
+        PROMPT, text("prompt|both"), "A router knows the prompt (default), or foretells the answer too.", BESIDE,
+        label="routed by", is_in_files=False,
+    )  # fmt: skip
+    leaving_usd: float | None = optional(
+        USD_AT_ALL, "What giving up one machine of --today costs once; spread over a month.", RENTED, name="leaving",
+        what="the cost of leaving", bounds=Bounds(0, 1e9, "USD"), label="leaving a machine", shown="${:,.2f}".format,
+        is_in_files=False,
+    )  # fmt: skip
+    time_limit_s: float = usual(
+        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE, name="time_limit",
+        what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit", is_in_files=False,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for said, known, what in (
+            (self.share_of, (COST, GPUS), "what shares are of"),
+            (self.route_by, (PROMPT, BOTH), "what requests are routed by"),
+        ):
+            if said not in known:
+                raise UsageError(f"{what} is not known", found=said, expected=" or ".join(known))

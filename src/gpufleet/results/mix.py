@@ -1,0 +1,124 @@
+"""The cheapest fleet of several machine types, and which requests each gets."""
+
+from __future__ import annotations
+
+from pydantic import computed_field
+
+from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result
+from gpufleet.results.plan import Deployment, PriceSource
+from gpufleet.results.rented import OfferedMachines
+
+
+class MixCopies(Result):
+    """Replicas of a service on machines of the mix: the `machines`-th row of them, at the requests that they get.
+
+    `busy_ratio`: how much of what they are bought for the requests take, headroom included.
+    """
+
+    service: int
+    machines: int
+    requests_per_s: float
+    busy_ratio: float
+    deployment: Deployment
+
+
+class MixMachines(OfferedMachines):
+    """Machines of one offer; `usd_per_hour_without`: what the cheapest mix without this offer costs, where one is.
+
+    `can_be_had`: how many a quota, a reservation or one's own rack allows, None where nothing bounds them alone.
+    """
+
+    price_per_instance_usd_per_hour: float
+    usd_per_hour: float
+    can_be_had: int | None
+    usd_per_hour_without: float | None = None
+
+
+class RouteRow(Result):
+    """Requests of a class with prompts, and answers where they are foretold, from so many tokens to so many.
+
+    `copies`: share of them that each row of copies gets.
+    """
+
+    service: int
+    request_class: str
+    from_prompt_tokens: float
+    to_prompt_tokens: float
+    from_answer_tokens: float | None
+    to_answer_tokens: float | None
+    requests_per_s: float
+    copies: dict[int, float]
+
+
+class BindingLimit(Result):
+    """A limit that costs something: what all costs an hour where it allows `more` of its own unit."""
+
+    name: str
+    most: float
+    more: float
+    usd_per_hour_with_more: float
+
+
+class GivenWay(Result):
+    """A limit that has to give way, from what it is to what some mix keeps; `is_share`: of the whole."""
+
+    name: str
+    is_share: bool = False
+    limit: float
+    needed: float
+
+
+class MixService(Result):
+    """A service of the mix; `usd_per_hour_alone`: its cheapest plan of one machine type, without the others."""
+
+    model: str
+    requests_per_s: float
+    objectives: dict[str, float]
+    headroom_ratio: float
+    confidence: float
+    num_buckets: int
+    usd_per_hour_alone: float | None
+
+
+class FleetMix(Judged):
+    """Machines of several types for one or several services, at least cost.
+
+    `least_usd_per_hour`: at the loads that were found no mix costs less; the gap to it is not proved to be needed.
+    `leaving_usd_per_hour` is what giving up machines of today adds. `given_way`: where no mix keeps all limits, the
+    least by which they have to give way; then there are no machines.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    services: list[MixService]
+    machines: list[MixMachines]
+    copies: list[MixCopies]
+    routes: list[RouteRow]
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    leaving_usd_per_hour: float = 0.0
+    least_usd_per_hour: float | None
+    is_greedy: bool = False
+    usd_per_hour_one_type: float | None
+    binding: list[BindingLimit] = []
+    given_way: list[GivenWay] = []
+    cloud_shares: dict[str, float] = {}
+    usd_per_hour_free: float | None = None
+    num_offers: int
+    num_buckets: int
+    price_sources: list[PriceSource] = []
+    inputs: list[Input]
+    notes: list[str] = []
+    input_hash: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def is_feasible(self) -> bool:
+        """Whether a mix keeps all that was asked."""
+        return bool(self.machines)
+
+    @property
+    def gap_ratio(self) -> float | None:
+        """How much of the cost is not proved to be needed; None where nothing is proved."""
+        if self.usd_per_hour is None or self.least_usd_per_hour is None:
+            return None
+        return max(1 - self.least_usd_per_hour / self.usd_per_hour, 0.0)
