@@ -33,11 +33,11 @@ from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.schedule import WHOLE_MILLI, Pool, ScheduledJob, Way
 from gpufleet.inputs.job_trace import read_job_trace
-from gpufleet.optimize.online_schedule import EDF, POLICIES
-from gpufleet.optimize.schedule import edf_schedule
-from gpufleet.optimize.schedule_grid import Grid, Placement
-from gpufleet.optimize.schedule_search import improved
-from gpufleet.optimize.schedule_solver import Effort, solved
+from gpufleet.optimize.schedule.at_once import edf_schedule
+from gpufleet.optimize.schedule.grid import Grid, Placement
+from gpufleet.optimize.schedule.online import EDF, POLICIES
+from gpufleet.optimize.schedule.search import improved
+from gpufleet.optimize.schedule.solver import Effort, solved
 from gpufleet.questions.schedule import ScheduleRequest
 from gpufleet.results.online_schedule import PolicyOutcome
 from gpufleet.units import DAY, HOUR, MINUTE

@@ -13,12 +13,12 @@ from tests.properties.random_schedules import SLOT_S, random_grid
 from tests.properties.schedule_checker import violations
 
 from gpufleet.domain.schedule import DayPrices, Piece, Pool, Run, ScheduledJob, Way
-from gpufleet.optimize.schedule import begun_sooner, edf_schedule
-from gpufleet.optimize.schedule_bound import least_late
-from gpufleet.optimize.schedule_grid import Grid, Placement
-from gpufleet.optimize.schedule_relaxations import relaxations_of
-from gpufleet.optimize.schedule_search import Neighbours, Workbench, improved
-from gpufleet.optimize.schedule_solver import Effort, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule.bound import least_late
+from gpufleet.optimize.schedule.grid import Grid, Placement
+from gpufleet.optimize.schedule.relaxations import relaxations_of
+from gpufleet.optimize.schedule.search import Neighbours, Workbench, improved
+from gpufleet.optimize.schedule.solver import Effort, is_installed, is_too_large, solved
 
 needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
 PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14

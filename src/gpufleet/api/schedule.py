@@ -17,11 +17,11 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.optimize.schedule import begun_sooner, edf_schedule
-from gpufleet.optimize.schedule_grid import Grid, Placement, Score
-from gpufleet.optimize.schedule_relaxations import circle_of, circle_relaxation, relaxations_of
-from gpufleet.optimize.schedule_search import improved
-from gpufleet.optimize.schedule_solver import Effort, Solved, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule.grid import Grid, Placement, Score
+from gpufleet.optimize.schedule.relaxations import circle_of, circle_relaxation, relaxations_of
+from gpufleet.optimize.schedule.search import improved
+from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed, is_too_large, solved
 from gpufleet.questions.schedule import JobsFile, ScheduleRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input

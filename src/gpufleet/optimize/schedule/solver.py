@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
-from gpufleet.optimize.schedule import placed_from
-from gpufleet.optimize.schedule_bound import least_late
-from gpufleet.optimize.schedule_grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
+from gpufleet.optimize.schedule.at_once import placed_from
+from gpufleet.optimize.schedule.bound import least_late
+from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
 from gpufleet.records import dataclass
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000

@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
-from gpufleet.optimize.schedule import best_hole, empty_pools, inherited_deadlines
-from gpufleet.optimize.schedule_grid import Grid, Placement, Score
+from gpufleet.optimize.schedule.at_once import best_hole, empty_pools, inherited_deadlines
+from gpufleet.optimize.schedule.grid import Grid, Placement, Score
 
 Answer = TypeVar("Answer")
 FEWEST, MOST = 2, 24

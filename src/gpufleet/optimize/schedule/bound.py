@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
-from gpufleet.optimize.schedule_grid import NEVER, Grid, Placement, SlotJob, SlotWay
+from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, SlotJob, SlotWay
 
 MOST_COLUMNS = 250_000
 """Job, way and slot together: more take minutes."""
