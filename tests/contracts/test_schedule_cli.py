@@ -43,6 +43,18 @@ Ask = Callable[..., "tuple[int, str, str]"]
 
 
 @pytest.fixture
+def ask_of(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """The exit code, what is printed and what is said of a file."""
+
+    def asked(file: Path, *words: str) -> tuple[int, str, str]:
+        code = main(["schedule", str(file), *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return asked
+
+
+@pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
     """The exit code, what is printed and what is said of a text of jobs."""
 
@@ -186,6 +198,7 @@ SPECS = {
 def test_manifests_of_kueue_fit_each_other_and_the_documentation(ask: Ask) -> None:
     """kueue.sigs.k8s.io: flavours that the queue names, quotas in the order of what is covered, suspended jobs."""
     _, said, _ = ask(SMALL, "-o", "kueue")
+    assert said.startswith("# Kueue keeps no times")
     manifests = list(yaml.safe_load_all(said))
     of = {kind: [m for m in manifests if m["kind"] == kind] for kind in [*SPECS, "WorkloadPriorityClass"]}
     assert sum(map(len, of.values())) == len(manifests)
@@ -200,6 +213,7 @@ def test_manifests_of_kueue_fit_each_other_and_the_documentation(ask: Ask) -> No
         assert [resource["name"] for resource in flavour["resources"]] == group["coveredResources"]
     assert local["spec"]["clusterQueue"] == queue["metadata"]["name"]
     classes = {m["metadata"]["name"]: m["value"] for m in of["WorkloadPriorityClass"]}
+    assert group["coveredResources"] == ["nvidia.com/gpu"]  # of CPUs and memory nothing is known
     for job in of["Job"]:
         labels, spec = job["metadata"]["labels"], job["spec"]
         assert labels["kueue.x-k8s.io/queue-name"] == local["metadata"]["name"]
@@ -257,6 +271,34 @@ def test_lines_of_sbatch_have_the_options_that_it_documents(ask: Ask, tmp_path: 
     script = tmp_path / "jobs.sh"
     script.write_text(said, encoding="utf-8")
     assert subprocess.run([shutil.which("sh") or "sh", "-n", str(script)], check=False).returncode == 0
+
+
+def test_a_limit_of_slurm_ends_where_maintenance_begins(ask: Ask, ask_of: Ask, tmp_path: Path) -> None:
+    """Slurm begins no job whose limit reaches into a reservation: a high end of a duration would keep it waiting."""
+    _, said, _ = ask(SMALL, "-o", "json")
+    answer = json.loads(said)
+    urgent = next(run for run in answer["runs"] if run["job"] == "urgent")
+    urgent["work"]["high"] = 9 * 3600.0
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps(answer), encoding="utf-8")
+    _, script, _ = ask_of(file, "-o", "slurm")
+    line = next(line for line in script.splitlines() if "--job-name=urgent" in line)
+    assert "--time=0-04:00:00" in line
+    assert urgent["pieces"][0]["start_s"] == 0
+
+
+def test_a_saved_answer_is_written_for_a_tool_without_another_search(ask: Ask, ask_of: Ask, tmp_path: Path) -> None:
+    _, said, _ = ask(SMALL, "-o", "json")
+    _, direct, _ = ask(SMALL, "-o", "slurm")
+    file = tmp_path / "answer.json"
+    file.write_text(said, encoding="utf-8")
+    code, script, _ = ask_of(file, "-o", "slurm")
+    assert (code, script) == (0, direct)
+    broken = said.replace('"slot_s"', '"slot"', 1)
+    file.write_text(broken, encoding="utf-8")
+    code, _, complaint = ask_of(file, "-o", "slurm")
+    assert code == 2
+    assert "is not a schedule: slot_s" in " ".join(complaint.split())
 
 
 WRONG = [

@@ -16,6 +16,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
+from gpufleet.inputs.schedule_file import read_schedule
 from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
 from gpufleet.optimize.schedule.best import best_found
 from gpufleet.optimize.schedule.grid import Grid, Score
@@ -39,12 +40,15 @@ def plan_schedule(
     """When and where jobs run that share GPUs, so that they are late by as little as can be.
 
     `request`: a file of jobs and pools, or a `ScheduleRequest`; words of it as keywords. Not feasible where a job can
-    run nowhere: the answer says the smallest change then.
+    run nowhere: the answer says the smallest change then. The JSON of a schedule is that schedule: nothing is searched.
     """
     asked = request if isinstance(request, ScheduleRequest) else spoken(ScheduleRequest, request, said)
     refuse_out_of_range(asked)
     clock = Clock(asked)
     refuse_online_words(asked)
+    kept = read_schedule(str(asked.jobs))
+    if kept is not None:
+        return kept
     file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
     return planned(asked, file, tables, clock)

@@ -41,7 +41,11 @@ class ScheduleFormat(str, Enum):
 TOOLS = (ScheduleFormat.SKY, ScheduleFormat.KUEUE, ScheduleFormat.SLURM)
 JobsArgument = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Argument(metavar="JOBS.yaml", help="Pools of GPUs, and the jobs that share them.", show_default=False),
+    typer.Argument(
+        metavar="JOBS.yaml",
+        help="Pools of GPUs, and the jobs that share them; or a schedule of -o json, to write in another form.",
+        show_default=False,
+    ),
 ]
 ScheduleOutputOption = Annotated[
     Optional[ScheduleFormat],  # noqa: UP045
