@@ -137,6 +137,30 @@ def test_the_picture_has_a_bar_for_each_job(ask: Ask) -> None:
     assert len(bars) == 4
 
 
+def test_a_picture_of_thousands_is_refused_for_what_it_is(ask: Ask) -> None:
+    many = ONE + "".join(f"  - {{name: x{n}, work: 1h}}\n" for n in range(401))
+    code, _, complaint = ask(many, "--at-once", "-o", "svg")
+    assert code == 2
+    assert "too many bars for a picture; found '401 jobs'; expected up to 400" in " ".join(complaint.split())
+
+
+def test_a_page_says_its_month_and_one_of_weeks_the_month_of_every_day(ask: Ask) -> None:
+    start = "start: 2026-11-30 08:00\n" + ONE
+    _, week, _ = ask(start + "  - {name: x, work: 30h, gpus: 2}")
+    assert "done Tue 01 Dec 2026 14:00" in week
+    assert "Jobs from Mon 30 Nov 2026 08:00" in week
+    _, months, _ = ask(start + "".join(f"  - {{name: x{n}, work: 20d, gpus: 2}}\n" for n in range(2)))
+    assert "20 Dec 08:00" in months
+
+
+def test_deadlines_that_nobody_could_keep_are_named(ask: Ask) -> None:
+    jobs = "  - {name: past, work: 1h, deadline: 2020-01-01}\n  - {name: early, work: 1h, earliest: 9h, deadline: 2h}"
+    _, page, _ = ask("start: 2026-11-30 08:00\n" + ONE + jobs)
+    page = " ".join(page.split())
+    assert "Due before the schedule begins, so late in any case: past." in page
+    assert "Due before they may begin, by 'earliest', so late in any case: early." in page
+
+
 def test_a_page_shows_some_jobs_and_csv_all(ask: Ask) -> None:
     many = ONE + "".join(f"  - {{name: x{n}, work: 1h, deadline: {n + 1}h}}\n" for n in range(70))
     _, page, _ = ask(many, "--at-once")
