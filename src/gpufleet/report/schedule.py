@@ -63,6 +63,8 @@ def how_good(plan: SchedulePlan) -> str:
         return f"{first} Nothing can be late by less; a cheaper schedule was not ruled out."
     if not plan.has_solver:
         return first
+    if not plan.least_late_weighted_hours:
+        return f"{first} How much less late anything could be is not known."
     least = significant(plan.least_late_weighted_hours)
     return f"{first} No schedule has less than {least}: a gap of {percent(plan.gap_ratio)}."
 
