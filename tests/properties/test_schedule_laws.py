@@ -13,7 +13,9 @@ from tests.properties.random_schedules import SLOT_S, random_grid
 from tests.properties.schedule_checker import violations
 
 from gpufleet.domain.schedule import DayPrices, Piece, Pool, Run, ScheduledJob, Way
+from gpufleet.optimize.schedule import bound
 from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule.best import best_found, in_orders_of
 from gpufleet.optimize.schedule.bound import relaxed
 from gpufleet.optimize.schedule.grid import Grid, Placement
 from gpufleet.optimize.schedule.relaxations import relaxations_of
@@ -182,7 +184,19 @@ def test_the_checker_sees_what_is_wrong() -> None:
 
 
 @needs_solver
-def test_the_bound_of_a_crowded_pool_is_close() -> None:
+def test_the_best_that_is_found_keeps_everything_and_is_never_worse() -> None:
+    for seed in range(SOLVED):
+        grid = random_grid(np.random.default_rng(seed), most_jobs=8)
+        if relaxations_of(grid):
+            continue
+        edf = placed_by_edf(grid)
+        found = best_found(grid, edf, Effort(lambda: 0.0, 1, 0, 40), np.random.default_rng(seed))
+        assert wrong(grid, found.searched) == wrong(grid, found.solved.placed) == [], seed
+        assert grid.score(found.solved.placed) <= grid.score(found.searched) <= grid.score(edf)
+        assert found.solved.bound.late <= grid.score(found.solved.placed).late
+
+
+def crowded_grid() -> Grid:
     rng = np.random.default_rng(2)
     jobs = tuple(
         ScheduledJob(
@@ -190,7 +204,27 @@ def test_the_bound_of_a_crowded_pool_is_close() -> None:
         )
         for n in range(30)
     )
-    grid = Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+    return Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+
+
+@needs_solver
+@pytest.mark.parametrize("few_columns", [10**6, 300])
+def test_the_orders_of_the_relaxation_are_better_than_that_of_deadlines(
+    monkeypatch: pytest.MonkeyPatch, few_columns: int
+) -> None:
+    monkeypatch.setattr(bound, "FEW_COLUMNS", few_columns)
+    grid = crowded_grid()
+    edf = placed_by_edf(grid)
+    solve = bound.relaxed if few_columns > bound.MOST_COLUMNS else bound.roughly_relaxed
+    orders = list(in_orders_of(grid, solve(grid, edf, None, 10.0)))
+    assert len(orders) == len(bound.SHARES_BEGUN)
+    assert [wrong(grid, placed) for placed in orders] == [[]] * len(orders)
+    assert min(grid.score(placed) for placed in orders) < grid.score(edf)
+
+
+@needs_solver
+def test_the_bound_of_a_crowded_pool_is_close() -> None:
+    grid = crowded_grid()
     found = improved(grid, placed_by_edf(grid), np.random.default_rng(0), lambda tries: tries < 1500)
     late = grid.score(found).late
     assert 0.8 * late < relaxed(grid, found, None, 10.0).late <= late

@@ -17,7 +17,7 @@ from gpufleet.optimize.schedule.grid import Grid, Placement
 from gpufleet.optimize.schedule.search import Neighbours, improved
 from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed, is_too_large, solved
 
-LEFT_AFTER_ROUGH, LEFT_AFTER_FIRST, LEFT_AFTER_BOUND, LEFT_AFTER_SEARCH = 0.8, 0.7, 0.35, 0.2
+LEFT_AFTER_ROUGH, LEFT_AFTER_FIRST, LEFT_AFTER_BOUND, LEFT_AFTER_SEARCH = 0.85, 0.5, 0.25, 0.12
 """Of the time: what is left when the rough relaxation ends, a first search, the whole relaxation, and the search from
 its orders; the solver has the rest."""
 
