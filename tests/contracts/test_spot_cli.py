@@ -221,3 +221,21 @@ def test_a_broken_log_has_one_message(text: str, tmp_path: Path, ask_gpufleet: R
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
     assert ask_gpufleet("spot", str(log), "--replay", str(log)).returncode == 2
+
+
+def test_a_long_job_is_played_on_longer_ticks_and_fewer_draws_which_is_said(
+    answer: SpotPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coarser play hardly moves the cost, and availability is still that of ten minutes."""
+    monkeypatch.setattr("gpufleet.api.spot.MOST_PLAYED_TICKS", 60)
+    monkeypatch.setattr("gpufleet.api.spot.MOST_DRAWN_TICKS", 60 * 180)
+    coarse = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=90, zones=2
+    )
+    assert coarse.rules.tick_s == 1800.0
+    assert coarse.num_draws == 60
+    assert coarse.answer.usd.value == pytest.approx(answer.answer.usd.value, rel=0.15)
+    assert coarse.availability_ratio == pytest.approx(answer.availability_ratio, rel=0.1)
+    assert [note for note in coarse.notes if "every 30 min" in note]
+    assert [note for note in coarse.notes if "60 times, not 90" in note]
+    assert answer.notes == []

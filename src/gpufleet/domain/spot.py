@@ -72,6 +72,16 @@ def ages_of(is_available: BoolArray) -> IntArray:
     return np.asarray(at - np.maximum.accumulate(np.where(changed, at, 0), axis=1) + 1)
 
 
+def on_longer_ticks(is_available: BoolArray, every: int) -> BoolArray:
+    """Whether places have machines all through ticks so many times as long; a rest at the end is left out.
+
+    >>> on_longer_ticks(np.array([[True, True, False, True, True]]), 2).tolist()
+    [[True, False]]
+    """
+    kept = is_available.shape[1] // every * every
+    return np.asarray(is_available[:, :kept].reshape(len(is_available), -1, every).all(axis=2), dtype=bool)
+
+
 @dataclass(frozen=True, eq=False)
 class AgedHazards:
     """How likely a place changes within the next tick, by how long it has been as it is.
