@@ -239,3 +239,13 @@ def test_a_long_job_is_played_on_longer_ticks_and_fewer_draws_which_is_said(
     assert [note for note in coarse.notes if "every 30 min" in note]
     assert [note for note in coarse.notes if "60 times, not 90" in note]
     assert answer.notes == []
+
+
+def test_our_rules_take_spot_in_a_market_that_was_never_seen_to_change(tmp_path: Path) -> None:
+    """A change that nobody saw is not as likely as not: it is as likely as in zones that were measured, or less."""
+    trace = tmp_path / "always.json"
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1] * 400}))
+    plan = gpufleet.plan_spot(work_s="20h", deadline_s="30h", spot_price=0.97, on_demand_price=3.06, trace=str(trace))
+    ours = next(play for play in plan.plays if play.policy == "slack")
+    assert ours.on_demand_ratio == 0.0
+    assert ours.usd.value == pytest.approx(0.97 * 20.6, rel=0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from os import PathLike
 from typing import Any
 
@@ -19,11 +20,13 @@ from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.availability import AvailabilityFit, SpotZone
-from gpufleet.domain.spot import SpotMarket, on_longer_ticks
+from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, on_longer_ticks
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot import (
+    AGES_S,
     MOST_PLAYED_TICKS,
+    MOST_TICKS,
     ON_DEMAND,
     OURS,
     SpotDraws,
@@ -46,12 +49,13 @@ from gpufleet.results.base import Figure
 from gpufleet.results.spot import OnDemandAlone, SpotMarketRow, SpotPlan
 from gpufleet.simulate.spot_availability import drawn_zones, zones_of_band
 from gpufleet.simulate.spot_jobs import Luck, SpotRuns, every_start
-from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability
+from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability, usual_hazards
 from gpufleet.units import DAY, HOUR, MINUTE
 
 REFUSED_S = HOUR
 MOST_MARKETS = 6
 MOST_DRAWN_TICKS, LEAST_DRAWS = 1_200_000, 60
+PRIOR_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +207,7 @@ def plan_of(
 ) -> SpotPlan:
     """The answer at the cheapest of the markets."""
     luck = drawn_luck(rng, question, len(supply.first_tick))
-    hazards = hazards_of(supply.market, question.deadline_s)
+    hazards = aged(supply.market, question.deadline_s)
 
     def draws_at(price: MarketPrices) -> SpotDraws:
         return SpotDraws(priced(supply.market, price, work.num_machines), supply.first_tick, luck, hazards)
@@ -270,6 +274,18 @@ def long_job_notes(asked: SpotRequest, supply: Supply) -> list[str]:
     return notes
 
 
+def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
+    """How a market ages, on the ticks of thresholds of a job of this length; a prior where little was seen."""
+    every = longer_by(deadline_s, market.tick_s, MOST_TICKS)
+    return hazards_of(market, every, believed(round(market.tick_s * every / load_availability_fit().tick_s)))
+
+
+@lru_cache(maxsize=8)
+def believed(every: int) -> HazardCounts:
+    """How zones age of which nothing was seen."""
+    return usual_hazards(np.random.default_rng(PRIOR_SEED), load_availability_fit(), AGES_S, every)
+
+
 def spread_figure(low: float, expected: float, high: float, grade: str) -> Figure:
     """A time with its ends."""
     return Figure(value=expected, unit="s", low=low, high=high, grade=grade)
@@ -316,6 +332,6 @@ def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, pri
     num_draws = len(luck.work_s)
     has_one = drawn_until(rng, fit, lambda _: [zone], num_draws, question.deadline_s, 1)
     market = priced(unpriced(has_one, fit, question.deadline_s), price, work.num_machines)
-    hazards = hazards_of(market, question.deadline_s)
+    hazards = aged(market, question.deadline_s)
     draws = SpotDraws(market, every_draw(market, num_draws), luck, hazards)
     return float(played(question, draws, policies_of(rules_of(question, draws))[OURS]).cost_usd.mean())

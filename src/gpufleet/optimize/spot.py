@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket, on_longer_ticks
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket, on_longer_ticks
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
 from gpufleet.performance.restarts import checkpoint_interval_s
@@ -98,10 +98,10 @@ def drawn(rng: np.random.Generator, spread: Spread, num_draws: int) -> FloatArra
     return np.asarray(spread.expected + z * width)
 
 
-def hazards_of(market: SpotMarket, deadline_s: float) -> AgedHazards:
-    """How a market ages, on ticks that a job of this length has few enough of."""
-    every = longer_by(deadline_s, market.tick_s, MOST_TICKS)
-    return AgedHazards.seen_in(on_longer_ticks(market.is_available, every), market.tick_s * every, AGES_S)
+def hazards_of(market: SpotMarket, every: int, prior: HazardCounts) -> AgedHazards:
+    """How a market ages, on ticks so many times as long, after what was believed of it on such ticks."""
+    coarse = on_longer_ticks(market.is_available, every)
+    return AgedHazards.of_counts(HazardCounts.of(coarse, market.tick_s * every, AGES_S), prior)
 
 
 def longer_by(deadline_s: float, tick_s: float, most_ticks: int) -> int:
