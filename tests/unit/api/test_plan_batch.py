@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_refused(changes: dict, told: str) -> None:
 
 def test_spot_costs_what_drawn_markets_make_of_it() -> None:
     """The advisor counts machines taken away: starts that are refused, and on demand in between, cost more."""
-    asked = {"requests": 1e5, "deadline_s": 8 * HOUR, "gpus": ["A10G"], "clouds": ["aws"], "rows": 10}
+    asked = {"requests": 1e5, "deadline_s": 8 * HOUR, "gpus": ["L40S"], "rows": 10}
     both = ask(**asked, pricing=["spot", "on_demand"])
     rows = [d for d in both.deployments if d.played is not None]
     assert [d.usd.value for d in both.deployments] == sorted(d.usd.value for d in both.deployments)
@@ -234,7 +234,7 @@ def test_spot_costs_what_drawn_markets_make_of_it() -> None:
 
 
 def test_spot_that_plays_dearer_than_on_demand_is_not_before_it() -> None:
-    plan = ask(requests=3e6, deadline_s=8 * HOUR, gpus=["A10G"], clouds=["aws"], rows=100, headroom=0.0)
+    plan = ask(requests=3e6, deadline_s=8 * HOUR, gpus=["L40S"], rows=100, headroom=0.0)
     first = next(d for d in plan.deployments if d.price_kind == "on_demand")
     dearer = [d for d in plan.deployments if d.played is not None and d.usd.value > first.usd.value]
     assert any(d.played.usd_if_seldom_taken < first.usd.value for d in dearer)
