@@ -73,7 +73,10 @@ class Bounds(NamedTuple):
         return self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}".rstrip()
+        least = in_full(self.least)
+        if self.most == math.inf:
+            return f"{self.unit} from {least}".lstrip()
+        return f"from {least} to {self.most:,.15g} {self.unit}".rstrip()
 
 
 TOKENS = Bounds(1.0, 1e8, "tokens")
@@ -167,9 +170,9 @@ def parse_usd_per_hour(text: object) -> float:
     hours |= dict.fromkeys(("mo", "month"), HOURS_PER_MONTH) | dict.fromkeys(("y", "year"), HOURS_PER_YEAR)
     per = per.strip().lower()
     if not slash or per not in hours:
-        raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
+        raise UsageError("cannot read USD per time", found=text, expected="such as '20/h' or '15000/mo'")
     _refuse_two_readings(amount)
-    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'", USD_PER_HOUR, hours[per])
+    return _quantity(amount, _COUNT_SUFFIX, "USD per time", "'20/h'", USD_PER_HOUR, hours[per])
 
 
 def parse_usd(text: object) -> float:

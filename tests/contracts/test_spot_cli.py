@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpufleet
+from gpufleet.api.spot_audit import audit_spot
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.spot import NAMES, DeadlineJob, SpotMarket
 from gpufleet.errors import UsageError
@@ -249,3 +250,35 @@ def test_our_rules_take_spot_in_a_market_that_was_never_seen_to_change(tmp_path:
     ours = next(play for play in plan.plays if play.policy == "slack")
     assert ours.on_demand_ratio == 0.0
     assert ours.usd.value == pytest.approx(0.97 * 20.6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(0, 1, "spot", 72000), (600, 1, "spot", 71400), (6000, 1, "spot", 66000)], "leaves ticks out before line 4"),
+        ([(107400, 1, "spot", 600), (108000, 1, "spot", 600)], "after the deadline of the policy, from line 3 on"),
+    ],
+)
+def test_a_log_with_gaps_or_past_its_deadline_is_refused(
+    rows: list[tuple[object, ...]], said: str, answer: SpotPlan, tmp_path: Path
+) -> None:
+    rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
+    rules.write_text(answer.rules.model_dump_json(), encoding="utf-8")
+    write_log(log, rows)
+    with pytest.raises(UsageError, match=said):
+        audit_spot(rules, log)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("rules.json", "--replay", "log.csv", "--deadline", "9h"), "by the policy alone; found '--deadline'"),
+        ((*JOB, "--target", "0.9"), "--target is of a service"),
+        ((*JOB, "--seed", "-1"), "expected a whole number from 0."),
+        (("--work", "4h", "--deadline", "8h", "--spot-price", "x"), "cannot read USD per time"),
+    ],
+)
+def test_a_word_that_has_no_place_is_not_passed_over(typed: tuple[str, ...], said: str, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", *typed)
+    assert done.returncode == 2
+    assert said in done.stderr

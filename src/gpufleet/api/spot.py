@@ -92,6 +92,7 @@ def plan_spot(
     """
     asked = request if isinstance(request, SpotRequest) else spoken(SpotRequest, request, said)
     refuse_out_of_range(asked)
+    refuse_of_services(asked)
     tables = load_catalog() if catalog is None else catalog
     work = work_of(asked)
     found = markets_of(asked, work.machines, tables)
@@ -100,6 +101,17 @@ def plan_spot(
     question = question_of(work, supply)
     refuse_too_late(question)
     return plan_of(asked, work, question, supply, found, rng)
+
+
+def refuse_of_services(asked: SpotRequest) -> None:
+    """Refuse the word of a service: a job is done by its deadline, whatever share of time its machines are there."""
+    if asked.target is not None:
+        raise UsageError(
+            "--target is of a service",
+            found=f"{asked.target:.4g}",
+            expected="a job without it",
+            hint="A job keeps its --deadline; the file of 'plan serve ... --out-file PLAN.json' is a service.",
+        )
 
 
 def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
