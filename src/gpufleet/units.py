@@ -73,7 +73,10 @@ class Bounds(NamedTuple):
         return self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}".rstrip()
+        least = in_full(self.least)
+        if self.most == math.inf:
+            return f"{self.unit} from {least}".lstrip()
+        return f"from {least} to {self.most:,.15g} {self.unit}".rstrip()
 
 
 TOKENS = Bounds(1.0, 1e8, "tokens")
