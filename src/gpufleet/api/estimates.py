@@ -67,6 +67,10 @@ def estimate(
 
 def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> ServingEstimate:
     """The answer of a question."""
+    if asked.requests is not None and not asked.full_queue:
+        from gpufleet.api.request_runs import estimated_run
+
+        return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
     model = asked.model
     read = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     arch = with_images(read, asked.images)
@@ -77,7 +81,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     profile = started_engine(engine, asked.engine_version, limits)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
-    workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load)
+    workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     newer = newer_than_known(engine, asked.engine_version)
     version, formats = [newer] if newer else [], (asked.precision, asked.kv_precision)
     if split is not None:
@@ -122,11 +126,19 @@ def pools_instead(
 
 @lru_cache(maxsize=256)
 def estimated_workload(
-    arch: Architecture, input_tokens: float | TokenCounts, output_tokens: float | TokenCounts, load: Load
+    arch: Architecture,
+    input_tokens: float | TokenCounts,
+    output_tokens: float | TokenCounts,
+    load: Load,
+    prefix_cache: float | None = None,
 ) -> Workload:
     """Requests at a rate as a plan takes them, whatever the rate; under the other loads, one like the other."""
     if load.scenario == "open_loop":
-        return workload_of([RequestKind("", 1.0, input_tokens, output_tokens, EVERY_FIGURE)], arch)
+        return workload_of([RequestKind("", 1.0, input_tokens, output_tokens, EVERY_FIGURE, prefix_cache)], arch)
+    if prefix_cache is not None:
+        raise UsageError(
+            "a prefix cache is estimated at a rate", found=load.scenario.replace("_", " "), expected="--rate"
+        )
     for tokens in (input_tokens, output_tokens):
         if isinstance(tokens, TokenCounts) and not tokens.is_alike:
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
@@ -206,8 +218,6 @@ def checked_fraction(memory_fraction: float | None) -> float | None:
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:
     """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
-    if requests is not None and not full_queue:
-        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
     return (math.inf if requests is None else requests) if full_queue else None
 
 
