@@ -14,7 +14,6 @@ from gpufleet.api.request_runs import (
     mean_lengths,
     mean_running,
     results_of,
-    times_of,
     together,
 )
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
@@ -29,10 +28,7 @@ def replayed(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: 
     """Every draw of an experiment, replayed; raises where the copy cannot run."""
     results = results_of(copy_under(row, setup, experiment, limits), experiment)
     running = max(map(mean_running, results))
-    return Replayed(
-        [times_of(result, experiment.uncounted) for result in results],
-        physics_of(row, setup, experiment, limits, running),
-    )
+    return Replayed.of(results, experiment, physics_of(row, setup, experiment, limits, running))
 
 
 def compare_with_replay(

@@ -153,7 +153,9 @@ def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> E
         drawn(row, arrivals, trace, -(-num // runs), runs, repeats, generator_of(i))
         for i in range(draws_for(num * (runs if trace is None else 1)))
     ]
-    return Experiment(draws, arrivals.clients, replicas, repeats * -(-num // runs))
+    rate = arrivals.rate_requests_per_s
+    window_s = 0.0 if arrivals.clients is not None else num / runs / rate
+    return Experiment(draws, arrivals.clients, replicas, repeats * -(-num // runs), window_s=window_s)
 
 
 def requests_of_run(row: MeasurementRow, arrivals: Arrivals) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gpufleet.api.demands import workload_of
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.run_ranges import RunRanges, load_run_ranges
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
@@ -36,7 +37,8 @@ SEED = 17
 LEAST_BUSY_S = 1e-9
 ENOUGH_REQUESTS, MOST_DRAWS, MOST_REQUESTS = 2000, 5, 100_000
 TIMES = ("ttft", "tpot", "latency")
-MEAN = "mean"
+MEAN, TAILS = "mean", ("p90", "p95", "p99")
+STEADY_LATENCIES = 3
 BALANCED_BY_CONNECTION = "random"
 
 
@@ -44,7 +46,8 @@ BALANCED_BY_CONNECTION = "random"
 class Experiment:
     """Requests, drawn several times, on replicas behind a service that balances connections.
 
-    `clients`: they send one request after another. The first `uncounted` requests of a draw are not measured.
+    `clients`: they send one request after another. The first `uncounted` requests of a draw are not measured. Those of
+    one run come within `window_s`.
     """
 
     draws: Sequence[Requests]
@@ -52,19 +55,28 @@ class Experiment:
     replicas: int = 1
     uncounted: int = 0
     client: Client = Client()
+    window_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """Seconds of every counted request by draw, and how sure the physics under them is."""
+    """Seconds of every counted request by draw, how sure the physics under them is, and how far runs lie beside it."""
 
     draws: Sequence[Mapping[str, FloatArray]]
     physics: ServingEstimate | None
+    spreads: RunRanges = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Sequence[Replay], experiment: Experiment, physics: ServingEstimate | None) -> Replayed:
+        """What comes of an experiment, with the range of its kind of run."""
+        draws = [times_of(result, experiment.uncounted) for result in results]
+        latency_s = float(np.mean([statistic_of(draw["latency"], MEAN) for draw in draws]))
+        return cls(draws, physics, load_run_ranges().get(kind_of_run(experiment, latency_s), {}))
 
     def figure(self, time: str, statistic: str) -> Figure | None:
         """A statistic of one of TIMES, the mean of all draws; None where no request was answered.
 
-        The range is the closed form's about its own figure.
+        The range is the closed form's about its own figure, and what runs of this kind have beside it.
         """
         values = [statistic_of(draw[time], statistic) for draw in self.draws]
         known = [value for value in values if math.isfinite(value)]
@@ -74,8 +86,26 @@ class Replayed:
         own = None if self.physics is None else figure_of(self.physics, time)
         if own is None or not own.value > 0 or not math.isfinite(own.value):
             return Figure(value=value, unit="s", grade="" if own is None else own.grade)
-        low, high = (None if end is None else value * end / own.value for end in (own.low, own.high))
+        beside = self.spreads.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", 0.0)
+        low, high = (None if end is None else value * widened(end / own.value, beside) for end in (own.low, own.high))
         return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+
+
+def kind_of_run(experiment: Experiment, latency_s: float) -> str:
+    """Whether requests come from clients, in a burst shorter than three latencies, or as in a steady state."""
+    if experiment.clients is not None:
+        return "clients"
+    return "steady" if experiment.window_s >= STEADY_LATENCIES * latency_s else "burst"
+
+
+def widened(ratio: float, log_spread: float) -> float:
+    """An end of a range, as a ratio of its figure, with another spread that adds in squares   [1].
+
+    >>> round(widened(1.2, 0.0), 3), widened(0.5, 1.0) < 0.5
+    (1.2, True)
+    """
+    log_ratio = math.log(ratio) if ratio > 0 else -math.inf
+    return math.exp(math.copysign(math.hypot(log_ratio, log_spread), log_ratio))
 
 
 def figure_of(estimate: ServingEstimate, time: str) -> Figure:
@@ -159,7 +189,7 @@ def estimated_run(
             output_tokens=answers,
         )
     )  # fmt: skip
-    return answered_run(asked, Replayed([times_of(result, 0) for result in results], physics), physics, results)
+    return answered_run(asked, Replayed.of(results, experiment, physics), physics, results)
 
 
 def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
@@ -174,7 +204,9 @@ def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
         times_s = burst_times_s(number) if asked.rate is None else renewal_times_s(rng, asked.rate, number)
         draws.append(requests_at(times_s, workload, rng))
     client = Client(poll_interval_steps=asked.poll_interval_steps, gather_steps=asked.gather_steps)
-    return Experiment(draws, None if asked.concurrency is None else round(asked.concurrency), client=client)
+    clients = None if asked.concurrency is None else round(asked.concurrency)
+    window_s = 0.0 if asked.rate is None else number / asked.rate
+    return Experiment(draws, clients, client=client, window_s=window_s)
 
 
 def checked_number(asked: EstimateRequest) -> int:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
+from gpufleet.api.request_runs import widened
 from gpufleet.errors import UsageError
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
@@ -55,3 +60,21 @@ def test_a_run_says_its_load_and_what_is_counted() -> None:
 def test_what_is_no_run_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         run_of(**said)
+
+
+def test_a_burst_is_less_sure_than_a_steady_state_and_its_tail_less_than_its_middle() -> None:
+    burst, steady = (run_of(rate=rate, requests=300) for rate in ("100/s", "1/s"))
+    assert width_of(burst, 0.95) > width_of(steady, 0.95)
+    assert width_of(burst, 0.95) > width_of(burst, 0.5)
+
+
+def width_of(found: ServingEstimate, quantile: float) -> float:
+    first = next(each.ttft_s for each in found.percentiles if each.quantile == quantile)
+    assert first.low
+    assert first.high
+    return first.high / first.low
+
+
+@given(ratio=st.floats(0.05, 20.0), spread=st.floats(0.0, 2.0))
+def test_another_spread_never_narrows_a_range(ratio: float, spread: float) -> None:
+    assert abs(math.log(widened(ratio, spread))) >= abs(math.log(ratio)) - 1e-9
