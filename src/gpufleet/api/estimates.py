@@ -18,14 +18,14 @@ from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
+from gpufleet.api.started_engines import started_engine
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
-from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import find_engine, usual_engine
+from gpufleet.catalog.engine_eras import newer_than_known
+from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
@@ -147,25 +147,6 @@ def estimated_workload(
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 
-def started_engine(
-    name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
-    """The engine as its version behaves, started for stated sequences, tokens of a step and share of memory."""
-    return _engine(find_engine(name), name, version, limits)
-
-
-@lru_cache(maxsize=64)
-def _engine(
-    read: EngineProfile, name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
-    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
-
-    Another overlay is another `read` profile, and is not answered from memory.
-    """
-    max_batch, max_step_tokens, memory_fraction = limits
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, checked_fraction(memory_fraction))
-
-
 def explained(
     answer: ServingEstimate, question: EstimateQuestion, solution: EstimateSolution, tables: Catalog
 ) -> ServingEstimate:
@@ -207,13 +188,6 @@ def what_is_missing(solution: EstimateSolution) -> dict[str, str]:
 def _parsed(gpus: str) -> tuple[str, int]:
     request = parse_gpus(gpus)
     return request.name, request.number
-
-
-def checked_fraction(memory_fraction: float | None) -> float | None:
-    """The share of memory that an engine is told to keep to, if any."""
-    if memory_fraction is not None and not 0 < memory_fraction <= 1:
-        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
-    return memory_fraction
 
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:
