@@ -178,7 +178,7 @@ class Program:
         if not ratio:
             return units - self._sum([self._is_there(way, at) for at in range(int(lost))])
         left, is_any = self.model.add_integer_variable(lb=0), self.model.add_binary_variable()
-        self.model.add_linear_constraint(left - (1 - ratio) * units + lost * is_any <= ROUNDING)
+        self.model.add_linear_constraint(left - (1 - ratio) * units + lost * is_any <= 0)
         self.model.add_linear_constraint(left - float(self.most[way]) * is_any <= 0)
         return 1.0 * left
 
