@@ -83,6 +83,10 @@ class Share:
     share_ratio: float
     tolerance_ratio: float | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.share_ratio <= 1:
+            raise ValueError(f"{self.name}: a share must be between 0 and 1, found {self.share_ratio!r}")
+
     @property
     def lightest(self) -> float:
         """The weight of the lightest machine of a member."""
@@ -175,7 +179,7 @@ class MixProblem:
     def machines_of(self, units: FloatArray) -> FloatArray:
         """Machines that hold so many units of every way, [offer]."""
         held = np.bincount(self.offer_of_way, weights=self.machines_per_unit * units, minlength=self.num_offers)
-        return np.asarray(np.ceil(held - ROUNDING))
+        return np.asarray(np.ceil(held - ROUNDING)) + 0.0
 
     def allows(self, machines: FloatArray) -> bool:
         """Whether so many machines of every offer can be had within all limits and shares."""
