@@ -7,7 +7,7 @@ may be broken on the way: that costs more than any machine.
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -26,7 +26,7 @@ class Search:
     def __init__(self, problem: MixProblem, service: int, test: Survival, units: FloatArray) -> None:
         others = units.copy()
         others[test.ways] = 0.0
-        self.problem, self.test = problem, test
+        self.problem, self.service, self.test, self.others = problem, service, test, others
         self.held = np.bincount(
             problem.offer_of_way, weights=problem.machines_per_unit * others, minlength=problem.num_offers
         )
@@ -78,10 +78,10 @@ class Search:
 
     def without_losses(self, units: FloatArray) -> list[FloatArray]:
         """The best units where nothing is lost, if there are any."""
-        plain = copy(self)
-        plain.test = self.test.without_losses()
-        found = plain.improved(units, is_whole=False)
-        self.test.learn_from(plain.test)
+        problem = replace(self.problem, losses=(), spare_machines=0)
+        plain = Survival(problem, self.service)
+        found = Search(problem, self.service, plain, self.others).improved(units, is_whole=False)
+        self.test.learn_from(plain)
         return [] if found is None else [found]
 
     def score(self, units: FloatArray) -> float:
@@ -104,12 +104,24 @@ class Search:
         for _ in range(MOST_MENDS):
             fatal = next(self.test.fatal(units), None)
             if fatal is None:
-                return units
+                return self.with_replicas(units, only)
             more = self.more(units, *fatal, only)
             if more is None or float(self.usd @ more) > most:
                 return None
             units = more
         return None
+
+    def with_replicas(self, units: FloatArray, only: int | None) -> FloatArray:
+        """Units with as many replicas as are asked for, more of the way where they cost least, as far as it goes."""
+        missing = self.least - float(units @ self.replicas)
+        if missing <= ROUNDING or not len(units):
+            return units
+        count = np.minimum(np.ceil(missing / self.replicas), np.maximum(self.most - units, 0.0))
+        short = count * self.replicas < missing - ROUNDING
+        way = int(np.lexsort((count * self.usd, short))[0]) if only is None else only
+        found = np.array(units)
+        found[way] += count[way]
+        return found
 
     def more(self, units: FloatArray, loss: Loss, worth: Worth, only: int | None) -> FloatArray | None:
         """Units with some more of one way, so that a loss leaves less missing."""

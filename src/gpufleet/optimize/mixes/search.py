@@ -21,7 +21,7 @@ from gpufleet.optimize.mixes.relaxation import relaxation
 from gpufleet.optimize.mixes.survival import Survival, every_fatal, every_missed, every_pair, survivals
 from gpufleet.records import dataclass
 
-NEAR, GIVES_WAY = 1e-3, 1e-6
+NEAR, GIVES_WAY, OF_TIME_TO_END = 1e-3, 1e-6, 0.08
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,14 @@ def programmed(
     program = Program(problem, is_split=not has_losses, most_usd_per_hour=np.inf if best is None else best.usd_per_hour)
     for loss, worth in every_pair(problem, tests) if has_losses else ():
         program.survive(loss, worth)
-    cost = program.cost()
-    while not is_proved(best, least) and (answer := program.solved(cost, left_s(), best)) is not None:
+    cost, kept_s = program.cost(), OF_TIME_TO_END * left_s()
+    while not is_proved(best, least):
+        answer = program.solved(cost, left_s() - kept_s, best)
+        if answer is None:
+            break
         least = max(least, answer.least)
-        best = cheaper(best, surviving(problem, tests, answer))
-        if not survive_more(program, tests, answer.units) or left_s() <= 0:
+        best = cheaper(best, surviving(problem, tests, answer, is_searched=left_s() > kept_s or best is None))
+        if left_s() <= kept_s or not survive_more(program, tests, answer.units):
             break
     return best, least
 
@@ -84,10 +87,12 @@ def is_proved(mix: Mix | None, least: float) -> bool:
     return mix is not None and mix.usd_per_hour <= least * (1 + PROVED_GAP)
 
 
-def surviving(problem: MixProblem, tests: list[Survival], answer: Answer) -> Mix | None:
-    """An answer as a mix, with units more where it does not survive everything; None where limits forbid them."""
+def surviving(problem: MixProblem, tests: list[Survival], answer: Answer, *, is_searched: bool) -> Mix | None:
+    """An answer as a mix, with units more where it does not survive everything; None where that is forbidden."""
     if next(every_fatal(problem, tests, answer.units), None) is None:
         return mix_of(problem, answer.machines, answer.units, 0.0)
+    if not is_searched:
+        return None
     units = searched(problem, answer.units, tests, is_whole=True)
     if units is None or not keeps_all(problem, units):
         return None

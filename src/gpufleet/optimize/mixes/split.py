@@ -13,7 +13,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 
-ZERO = 1e-9
+ZERO, TIE = 1e-9, 1e-12
 TIE_BREAK, GOLDEN = 1e-7, 0.618033988749895
 STEPS_PER_ROW, LEAST_STEPS, FRESH_STEPS = 200, 2000, 64
 
@@ -127,7 +127,7 @@ class Split:
             return False
         ratio = np.maximum(self.reduced[may], 0.0) / -change[may]
         least = float(np.min(ratio))
-        nearest = may[ratio <= least + ZERO * 1e-3]
+        nearest = may[ratio <= least + TIE]
         entering = int(nearest[np.argmin(change[nearest])])
         self.reduced += least * change
         self.reduced[basic[leaving]] = least

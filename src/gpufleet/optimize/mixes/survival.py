@@ -7,7 +7,6 @@ sum_w pi_w u_w >= sum_b min_w pi_w load_bw. One that is found is tried on every 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from itertools import combinations_with_replacement, islice
 
 import numpy as np
@@ -53,15 +52,9 @@ class Survival:
         """Whether nothing is lost."""
         return len(self.losses) == 1 and not self.spare_machines
 
-    def without_losses(self) -> Survival:
-        """The same service where nothing is lost; its worths hold here too."""
-        plain = copy(self)
-        plain.losses, plain.spare_machines = self.losses[:1], 0
-        return plain
-
     def learn_from(self, other: Survival) -> None:
-        """Worths found there count here."""
-        self.price, self.needed = other.price, other.needed
+        """Worths of the same service that were found where other losses were feared count here."""
+        self.price, self.needed = np.vstack([self.price, other.price]), np.append(self.needed, other.needed)
 
     def misses(self, units: FloatArray, since: int = 0) -> BoolArray:
         """Which of many units miss a known worth, of those found since; `units`: [candidate, way]."""
