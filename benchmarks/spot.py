@@ -21,7 +21,7 @@ import numpy as np
 
 from gpufleet.catalog.spot_availability import UNTIL_2022, load_availability_fit
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
-from gpufleet.domain.spot import AgedHazards, DeadlineJob, SpotMarket
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SpotMarket
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.optimize.spot import AGES_S, GREEDY, ON_DEMAND, OURS, UNIFORM, UNIFORM_BACK
@@ -29,6 +29,7 @@ from gpufleet.optimize.spot_optimum import spot_optimum
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
 from gpufleet.simulate.spot_availability import drawn_zones, generated_nodes
 from gpufleet.simulate.spot_jobs import SpotPolicy, every_start, replay_jobs
+from gpufleet.simulate.spot_markets import usual_hazards
 from gpufleet.units import DAY, HOUR, MINUTE
 
 SPOT_USD, ON_DEMAND_USD, WORK_S, TICK_S = 0.9731, 3.06, 48 * HOUR, 10 * MINUTE
@@ -220,7 +221,9 @@ def main() -> None:
     asked = parser.parse_args()
     by_name = traces(asked.folder)
     print(f"{len(by_name)} traces" + ("" if asked.folder else ", generated: no folder was named"))
-    learned = [AgedHazards.seen_in(each, TICK_S, AGES_S) for name, each in by_name.items() if LEARNED in name]
+    prior = usual_hazards(np.random.default_rng(0), load_availability_fit(UNTIL_2022), AGES_S)
+    seen = [HazardCounts.of(each, TICK_S, AGES_S) for name, each in by_name.items() if LEARNED in name]
+    learned = [AgedHazards.of_counts(each, prior) for each in seen]
     hazards = pooled(learned)
     print(f"lost {np.round(hazards.lost_ratio, 3)}, found {np.round(hazards.found_ratio, 3)} a tick, by age")
     markets = [market_of(each) for name, each in by_name.items() if SCORED in name]

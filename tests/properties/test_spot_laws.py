@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.spot_checker import Recorded, least_usd, market_of, played_again
 
-from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.optimize.spot_optimum import spot_optimum
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
@@ -175,3 +175,24 @@ def test_less_slack_needs_on_demand_sooner() -> None:
     thresholds = [float(rules.threshold_s(waiting, without_for_long, left * HOUR)[0]) for left in (6, 24, 48)]
     assert thresholds == sorted(thresholds)
     assert 0 < thresholds[0] < thresholds[-1] < 22 * HOUR
+
+
+def test_what_is_seen_outweighs_what_was_believed_as_it_grows() -> None:
+    """Believed: one tick in ten changes, worth 20 ticks. Seen: none of them."""
+    edges = (600.0, 3600.0)
+    prior = HazardCounts(TICK_S, edges, np.full((2, 3), 2.0), np.full((2, 3), 20.0))
+
+    def lost_when_old(ticks: int) -> float:
+        seen = HazardCounts.of(np.ones((1, ticks), dtype=bool), TICK_S, edges)
+        hazards = AgedHazards.of_counts(seen, prior)
+        assert hazards.lost_ratio[0] == hazards.found_ratio[2] == 0.1
+        return hazards.lost_ratio[2]
+
+    assert lost_when_old(6) == 0.1
+    assert lost_when_old(1000) < lost_when_old(100) < 0.05
+
+
+def test_ages_shorter_than_a_tick_are_as_the_next_older() -> None:
+    unseen = HazardCounts(TICK_S * 6, (600.0, 3600.0), np.zeros((2, 3)), np.zeros((2, 3)))
+    flicker = HazardCounts.of(np.array([[True, False] * 40]), TICK_S * 12, (600.0, 3600.0))
+    assert AgedHazards.of_counts(flicker, unseen).lost_ratio == (1.0, 1.0, 1.0)
