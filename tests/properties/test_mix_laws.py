@@ -40,6 +40,7 @@ def is_no_dearer(problem: MixProblem, usd: float) -> bool:
     return proved_usd(problem) <= usd * (1 + PROVED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_whatever_is_found_keeps_everything_and_is_proved(group: int) -> None:
     for seed in range(group * GROUP, (group + 1) * GROUP):
@@ -67,6 +68,7 @@ def test_nothing_is_cheaper_among_all_counts(seed: int) -> None:
         assert mix.usd_per_hour < counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", WITH_A_MIX)
 def test_whoever_may_do_more_pays_no_more(seed: int) -> None:
     """Prices fall, a quota grows, a limit on latency is longer (loads are lower, and finite), a loss is not feared."""
@@ -156,6 +158,7 @@ def cheapest_subset(regions: Regions) -> float:
     return float(np.min((chosen @ regions.problem.usd_per_hour)[survives], initial=np.inf))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(5))
 def test_regions_are_chosen_as_by_trying_every_subset(group: int) -> None:
     usd = []
