@@ -13,7 +13,7 @@ from gpufleet.optimize.mixes.local_search import Search
 from gpufleet.optimize.mixes.relaxation import Relaxed, relaxation
 from gpufleet.optimize.mixes.survival import Survival, survivals
 
-ROUNDS = 2
+ROUNDS, MOST_TOGETHER = 2, 24
 
 
 def greedy_mix(problem: MixProblem) -> Mix | None:
@@ -27,7 +27,11 @@ def rounded(problem: MixProblem, relaxed: Relaxed, tests: list[Survival]) -> Mix
     units: FloatArray | None = relaxed.units
     for turn in range(ROUNDS if len(tests) > 1 else 1):
         units = None if units is None else searched(problem, units, tests, is_whole=turn > 0)
-    if units is None or not keeps_all(problem, units):
+    if units is None:
+        return None
+    if len(tests) > 1 and problem.num_ways <= MOST_TOGETHER:
+        units = together(problem, units)
+    if not keeps_all(problem, units):
         return None
     return mix_of(problem, problem.machines_of(units), units, relaxed.usd_per_hour, is_greedy=True)
 
@@ -36,10 +40,20 @@ def searched(problem: MixProblem, units: FloatArray, tests: list[Survival], *, i
     """The units after a search for each service beside the others, [way]; None where one has no start."""
     found = np.array(units)
     for service, test in enumerate(tests):
-        own = Search(problem, service, test, found).improved(found[test.ways], is_whole=is_whole)
+        own = Search(problem, [service], test, found).improved(found[test.ways], is_whole=is_whole)
         if own is None:
             return None
         found[test.ways] = own
+    return found
+
+
+def together(problem: MixProblem, units: FloatArray) -> FloatArray:
+    """The units after a search for all services at a time, for machines that pay only if several use them."""
+    services = range(len(problem.least_replicas))
+    test = Survival(problem, services)
+    found = np.array(units)
+    own = Search(problem, services, test, found).improved(found[test.ways], is_whole=True)
+    found[test.ways] = found[test.ways] if own is None else own
     return found
 
 
@@ -48,7 +62,7 @@ def mended(problem: MixProblem, units: FloatArray, tests: list[Survival]) -> Flo
     free = replace(problem, most_machines=np.full(problem.num_offers, np.inf))
     found = np.array(units)
     for service, test in enumerate(tests):
-        own = Search(free, service, test, found).mended(found[test.ways], None, np.inf)
+        own = Search(free, [service], test, found).mended(found[test.ways], None, np.inf)
         found[test.ways] = found[test.ways] if own is None else own
     return found
 

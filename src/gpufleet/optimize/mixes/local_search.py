@@ -1,4 +1,4 @@
-"""Whole units of one service, better step by step: some given up for others, while all buckets and limits are kept.
+"""Whole units, better step by step: some are given up for others that cost less, while all buckets are carried.
 
 Two units at most are given up for two others at most, or many of one way for as many of another as are needed. Known
 worths sort out nearly all of these changes before buckets are split again. Limits, shares of clouds and least replicas
@@ -7,6 +7,7 @@ may be broken on the way: that costs more than any machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
@@ -16,17 +17,17 @@ from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.mix import ROUNDING, Loss, MixProblem
 from gpufleet.optimize.mixes.survival import Survival, Worth, usd_per_unit
 
-MOST_CHANGED, MOST_GIVEN_UP, MOST_WAYS, MOST_TESTS, MOST_MENDS = 2, 12, 20, 150, 400
+MOST_CHANGED, MOST_GIVEN_UP, MOST_WAYS, MOST_TESTS, MOST_MENDS, TESTS_PER_OFFER = 2, 12, 20, 150, 400, 12
 BETTER, BROKEN = 1e-7, 1e3
 
 
 class Search:
-    """Units of one service's ways, [way of the service], beside what the others hold."""
+    """Units of the ways of some services, [way of the services], beside what the others hold."""
 
-    def __init__(self, problem: MixProblem, service: int, test: Survival, units: FloatArray) -> None:
+    def __init__(self, problem: MixProblem, services: Sequence[int], test: Survival, units: FloatArray) -> None:
         others = units.copy()
         others[test.ways] = 0.0
-        self.problem, self.service, self.test, self.others = problem, service, test, others
+        self.problem, self.services, self.test, self.others = problem, services, test, others
         self.held = np.bincount(
             problem.offer_of_way, weights=problem.machines_per_unit * others, minlength=problem.num_offers
         )
@@ -34,7 +35,11 @@ class Search:
         offers = problem.offer_of_way[test.ways]
         self.per_unit[np.arange(len(test.ways)), offers] = problem.machines_per_unit[test.ways]
         self.usd = usd_per_unit(problem)[test.ways]
-        self.replicas, self.least = problem.replicas_per_unit[test.ways], float(problem.least_replicas[service])
+        is_own = problem.service_of_way[test.ways][:, None] == np.array(services)
+        self.replicas, self.least = (
+            is_own * problem.replicas_per_unit[test.ways, None],
+            problem.least_replicas[services],
+        )
         free = np.maximum(problem.most_machines - self.held, 0.0)[offers]
         self.most = np.floor(free / problem.machines_per_unit[test.ways] + ROUNDING)
         self.penalty = BROKEN * (float(np.max(problem.usd_per_hour, initial=1.0)) + float(self.usd @ units[test.ways]))
@@ -44,8 +49,8 @@ class Search:
         p, machines = self.problem, np.ceil(self.held + units @ self.per_unit - ROUNDING)
         given_up = np.maximum(p.machines_today - machines, 0.0)
         cost = machines @ p.usd_per_hour + given_up @ p.leaving_usd_per_hour
-        few = np.maximum(self.least - units @ self.replicas, 0.0) / max(self.least, 1.0)
-        return np.asarray(cost + self.penalty * (few + broken(p, machines)))
+        few = np.maximum(self.least - units @ self.replicas, 0.0) / np.maximum(self.least, 1.0)
+        return np.asarray(cost + self.penalty * (few.sum(axis=1) + broken(p, machines)))
 
     def improved(self, units: FloatArray, *, is_whole: bool) -> FloatArray | None:
         """The best units found from these; None where they never carried the buckets."""
@@ -53,9 +58,24 @@ class Search:
         if best is None:
             return None
         score, ways, left = self.score(best), self.promising(units), [MOST_TESTS]
-        while (better := self.better(best, score, ways, left)) is not None:
+        while (better := self.better(best, score, ways, left) or self.without_an_offer(best, score, left)) is not None:
             best, score = better
         return best
+
+    def without_an_offer(self, units: FloatArray, score: float, left: list[int]) -> tuple[FloatArray, float] | None:
+        """All machines of an offer given up for whatever is cheapest then; None where that is never cheaper."""
+        offers = self.problem.offer_of_way[self.test.ways]
+        best = None
+        for offer in np.unique(offers[units > 0]):
+            left[0] -= TESTS_PER_OFFER
+            if left[0] <= 0:
+                break
+            most = np.where(np.arange(self.problem.num_offers) == offer, 0.0, self.problem.most_machines)
+            others = Search(replace(self.problem, most_machines=most), self.services, self.test, self.others)
+            found = others.mended(np.where(offers == offer, 0.0, units), None, score, TESTS_PER_OFFER)
+            if found is not None and self.score(found) < score * (1 - BETTER):
+                best, score = found, self.score(found)
+        return None if best is None else (best, score)
 
     def start(self, units: FloatArray) -> FloatArray | None:
         """Whole units that survive everything: the cheapest of several roundings.
@@ -79,8 +99,8 @@ class Search:
     def without_losses(self, units: FloatArray) -> list[FloatArray]:
         """The best units where nothing is lost, if there are any."""
         problem = replace(self.problem, losses=(), spare_machines=0)
-        plain = Survival(problem, self.service)
-        found = Search(problem, self.service, plain, self.others).improved(units, is_whole=False)
+        plain = Survival(problem, self.services)
+        found = Search(problem, self.services, plain, self.others).improved(units, is_whole=False)
         self.test.learn_from(plain)
         return [] if found is None else [found]
 
@@ -96,12 +116,12 @@ class Search:
             over = np.nanmin(usd / np.min(usd, axis=1, keepdims=True), axis=0) if len(load) else self.usd
         return np.argsort(np.where(units > 0, -1.0, over), kind="stable")[:MOST_WAYS]
 
-    def mended(self, units: FloatArray, only: int | None, most: float) -> FloatArray | None:
+    def mended(self, units: FloatArray, only: int | None, most: float, steps: int = MOST_MENDS) -> FloatArray | None:
         """Units more, each time the way that makes up for a loss at least cost, until all are survived.
 
         None where that costs more than the most, or no way is left.
         """
-        for _ in range(MOST_MENDS):
+        for _ in range(steps):
             fatal = next(self.test.fatal(units), None)
             if fatal is None:
                 return self.with_replicas(units, only)
@@ -113,14 +133,15 @@ class Search:
 
     def with_replicas(self, units: FloatArray, only: int | None) -> FloatArray:
         """Units with as many replicas as are asked for, more of the way where they cost least, as far as it goes."""
-        missing = self.least - float(units @ self.replicas)
-        if missing <= ROUNDING or not len(units):
-            return units
-        count = np.minimum(np.ceil(missing / self.replicas), np.maximum(self.most - units, 0.0))
-        short = count * self.replicas < missing - ROUNDING
-        way = int(np.lexsort((count * self.usd, short))[0]) if only is None else only
         found = np.array(units)
-        found[way] += count[way]
+        for replicas, least in zip(self.replicas.T, self.least, strict=True):
+            missing, own = float(least - found @ replicas), np.flatnonzero(replicas)
+            if missing > ROUNDING and len(own):
+                room = np.maximum(self.most[own] - found[own], 0.0)
+                count = np.minimum(np.ceil(missing / replicas[own]), room)
+                short = count * replicas[own] < missing - ROUNDING
+                at = int(np.lexsort((count * self.usd[own], own != only, short))[0])
+                found[own[at]] += count[at]
         return found
 
     def more(self, units: FloatArray, loss: Loss, worth: Worth, only: int | None) -> FloatArray | None:

@@ -6,7 +6,7 @@ sum_w pi_w u_w >= sum_b min_w pi_w load_bw. One that is found is tried on every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, islice
 
 import numpy as np
@@ -30,15 +30,15 @@ class Worth:
 
 
 class Survival:
-    """What one service needs of its ways: `ways` are those that carry one of its buckets, in the problem's order.
+    """What services need of their ways: `ways` are those that carry one of their buckets, in the problem's order.
 
-    Units are [.., way of the service]. `price`: [worth, way], `needed`: [worth], of the worths found so far.
+    Units are [.., way of the services]. `price`: [worth, way], `needed`: [worth], of the worths found so far.
     """
 
-    def __init__(self, problem: MixProblem, service: int) -> None:
-        buckets = problem.service_of_bucket == service
+    def __init__(self, problem: MixProblem, services: Sequence[int]) -> None:
+        buckets = np.isin(problem.service_of_bucket, services)
         carries = np.isfinite(problem.load_units[buckets]).any(axis=0) | (not buckets.any())
-        self.ways: IntArray = np.flatnonzero(carries & (problem.service_of_way == service))
+        self.ways: IntArray = np.flatnonzero(carries & np.isin(problem.service_of_way, services))
         self.load = problem.load_units[buckets][:, self.ways]
         usd = usd_per_unit(problem)[self.ways]
         self.split = Split(self.load, np.maximum(usd, usd.max(initial=1.0) * LEAST_USD), np.eye(len(self.ways)))
@@ -152,7 +152,7 @@ def of_all_ways(problem: MixProblem, test: Survival, loss: Loss, worth: Worth) -
 
 def survivals(problem: MixProblem) -> list[Survival]:
     """What each service needs, [service]."""
-    return [Survival(problem, service) for service in range(len(problem.least_replicas))]
+    return [Survival(problem, [service]) for service in range(len(problem.least_replicas))]
 
 
 def usd_per_unit(problem: MixProblem) -> FloatArray:
