@@ -21,7 +21,7 @@ from gpufleet.optimize.mixes.relaxation import relaxation
 from gpufleet.optimize.mixes.survival import Survival, every_fatal, every_missed, every_pair, survivals
 from gpufleet.records import dataclass
 
-NEAR, GIVES_WAY, OF_TIME_TO_END = 1e-3, 1e-6, 0.08
+NEAR, GIVES_WAY, OF_TIME_TO_END = 1e-3, 1e-6, 0.1
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
     if best is None:
         return None
     is_greedy = best.is_greedy and not is_installed()
-    return balanced(problem, replace(best, least_usd_per_hour=min(least, best.usd_per_hour), is_greedy=is_greedy))
+    even = balanced(problem, best) if best is hint else best
+    return replace(even, least_usd_per_hour=min(least, best.usd_per_hour), is_greedy=is_greedy)
 
 
 def cheaper(one: Mix | None, other: Mix | None) -> Mix | None:
