@@ -26,7 +26,9 @@ def rows(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 TRAINING = ["training_runs.toml", "training_time.toml", "training_memory.toml"]
 
 
-@pytest.mark.parametrize("name", ["formulas.toml", "habits.toml", "hosts.toml", *TRAINING])
+@pytest.mark.parametrize(
+    "name", ["formulas.toml", "habits.toml", "hosts.toml", "network_latency.toml", "sites.toml", *TRAINING]
+)
 def test_a_judgement_has_a_source_and_a_range_that_holds_it(name: str) -> None:
     found = dict(rows(name))
     assert found

@@ -106,7 +106,7 @@ def test_an_encoder_is_no_service_of_a_mix(ask_gpufleet: RunGpufleet) -> None:
 def test_without_the_solver_the_answer_stands_and_the_exit_code_says_so(
     ask_gpufleet: RunGpufleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("api.mixes", "optimize.mixes.corrected", "optimize.mixes.simpler"):
+    for module in ("api.mixes", "optimize.mixes.search"):
         monkeypatch.setattr(f"gpufleet.{module}.is_installed", lambda: False)
     done = ask_gpufleet(*ASKED)
     assert done.returncode == 2

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpufleet.api.online_schedule import replay_schedule
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
+    from gpufleet.api.regions import plan_regions
     from gpufleet.api.requests import RequestKind, ServeRequest
     from gpufleet.api.schedule import plan_schedule
     from gpufleet.api.simulations import simulate_serving
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpufleet.api.training_fits import fit_training
     from gpufleet.domain.rate_curve import RateCurve
     from gpufleet.questions.mix import MixRequest
+    from gpufleet.questions.regions import RegionRequest
     from gpufleet.results.autoscale import AutoscaleResult
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from gpufleet.results.online_schedule import OnlineSchedule
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    from gpufleet.results.regions import RegionPlan
     from gpufleet.results.schedule import SchedulePlan
     from gpufleet.results.simulation import Simulation
     from gpufleet.results.spot import SpotPlan
@@ -71,6 +74,8 @@ __all__ = [
     "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
+    "RegionPlan",
+    "RegionRequest",
     "RequestKind",
     "SchedulePlan",
     "ServePlan",
@@ -98,6 +103,7 @@ __all__ = [
     "plan_finetune",
     "plan_fleet",
     "plan_mix",
+    "plan_regions",
     "plan_schedule",
     "plan_serve",
     "plan_spot",
@@ -127,6 +133,8 @@ HOMES = {
     "OnlineSchedule": "results.online_schedule",
     "PlanChanges": "results.plan_changes",
     "RateCurve": "domain.rate_curve",
+    "RegionPlan": "results.regions",
+    "RegionRequest": "questions.regions",
     "RequestKind": "api.requests",
     "SchedulePlan": "results.schedule",
     "ServePlan": "results.plan",
@@ -154,6 +162,7 @@ HOMES = {
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
     "plan_mix": "api.mixes",
+    "plan_regions": "api.regions",
     "plan_schedule": "api.schedule",
     "plan_serve": "api.plans",
     "plan_spot": "api.spot",

@@ -28,6 +28,7 @@ from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, may_be_had, 
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
 from gpufleet.optimize.mixes.simpler import with_fewer_rows
 from gpufleet.optimize.mixes.terms import ON_SPOT, SHARE_OF, CloudShare, GpusAtMost, Terms
@@ -72,6 +73,7 @@ class Asked:
     today: Today
     left_s: Callable[[float], float]
     """Seconds left of a share of the time limit."""
+    reach: Reach | None = None
 
     @property
     def offers(self) -> list[Any]:
@@ -195,7 +197,7 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     whole = posed_of(asked, is_cut=False)
     found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
     posed = posed_of(asked, is_cut=True)
-    routed = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
+    routed = found_mix(asked, posed)
     both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
     if not both:
         return without_mix(asked, posed)
@@ -203,6 +205,11 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     least = min(x.mix.least_usd_per_hour for _, x in both)
     mix = with_mix(asked, problem, with_fewer_rows(problem, proved_to(best, least)), tables)
     return mix.model_copy(update={"num_buckets": posed.problem.num_buckets})
+
+
+def found_mix(asked: Asked, posed: Posed) -> Rated | None:
+    """The cheapest sound mix that was found; None where none keeps all limits."""
+    return sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
 
 
 def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
@@ -221,21 +228,17 @@ def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) ->
 
 
 def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
-    """A mix by the programme, or by what is at once where OR-Tools is not installed."""
-    from gpufleet.optimize.mixes.greedy import greedy_mix
-
-    smaller = without_beaten(problem)
-    at_once = hint or greedy_mix(smaller)
-    return solve_mix(smaller, left_s, at_once) if is_installed() else at_once
+    """A mix by the programme, or what is found at once where OR-Tools is not installed or there is no time."""
+    return solve_mix(without_beaten(problem), left_s, hint)
 
 
-def posed_of(asked: Asked, is_cut: bool) -> Posed:
+def posed_of(asked: Asked, is_cut: bool = True) -> Posed:
     """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked.request.route_by == BOTH, is_cut) for p in asked.prepared]
+    services = [service_of(p, asked, is_cut) for p in asked.prepared]
     posed = pose(services, asked.terms, asked.today)
-    lost = uncarried(posed) if is_cut else set[int]()
+    lost = uncarried(posed) if is_cut and asked.reach is None else set[int]()
     if lost:
-        whole = {s: service_of(asked.prepared[s], False, is_cut=False) for s in lost}
+        whole = {s: service_of(asked.prepared[s], asked, is_cut=False) for s in lost}
         services = [whole.get(s, service) for s, service in enumerate(services)]
         posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
@@ -248,9 +251,11 @@ def posed_of(asked: Asked, is_cut: bool) -> Posed:
     return posed
 
 
-def service_of(prepared: Prepared, by_answer: bool, is_cut: bool) -> Service:
-    """A service in buckets, or whole."""
-    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut)
+def service_of(prepared: Prepared, asked: Asked, is_cut: bool) -> Service:
+    """A service with its users, or in buckets of lengths, or whole."""
+    if asked.reach is not None:
+        return Service.of_users(prepared.question, prepared.calibration, asked.reach)
+    return Service.of(prepared.question, prepared.calibration, asked.request.route_by == BOTH, is_cut)
 
 
 def uncarried(posed: Posed) -> set[int]:
@@ -386,7 +391,7 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
             yield said.model_copy(update={"name": f"{p.question.model.name}: {said.name}"}) if several else said
     if math.isfinite(asked.terms.most_usd_per_hour):
         yield Input(name="budget", value=f"${asked.terms.most_usd_per_hour:,.2f}/h", origin="given")
-    rows = {row.field: row for row in words_of(MixRequest).values() if row.label}
+    rows = {row.field: row for row in words_of(type(asked.request)).values() if row.label}
     for name, row in rows.items():
         value = getattr(asked.request, name)
         if value is not None:

@@ -17,6 +17,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.place import MOST_LATITUDE, MOST_LONGITUDE
 from gpufleet.errors import UsageError, nearest_names
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
@@ -138,13 +139,18 @@ class Availability(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A region of a cloud, and the country where its machines stand; `place` is empty where no more is known."""
+    """A region of a cloud, and the country where its machines stand; `place` is empty where no more is known.
+
+    Latitude and longitude are those of the town, None where it is not known.
+    """
 
     cloud: str
     region: str
     country: str
     place: str
     source: str
+    latitude_degrees: float | None = None
+    longitude_degrees: float | None = None
 
 
 class Country(NamedTuple):
@@ -245,6 +251,19 @@ def required_number(place: Place, column: str, cell: Any) -> float:
     value = number(place, column, cell)
     if not value:
         raise unreadable(place, column, cell, "a positive number")
+    return value
+
+
+def degrees(place: Place, column: str, cell: Any, most: float) -> float | None:
+    """A latitude or a longitude up to `most` degrees to either side, or None for an empty cell."""
+    if cell is None or cell == "":
+        return None
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not abs(value) <= most:
+        raise unreadable(place, column, cell, f"degrees from -{most:g} to {most:g}, or nothing where it is unknown")
     return value
 
 
@@ -438,13 +457,20 @@ def availability_from(place: Place, row: Row) -> Availability:
 
 
 def region_from(place: Place, row: Row, default_source: str | None = None) -> Region:
-    """A row of regions.csv."""
+    """A row of regions.csv; a user's may leave out where on the map it lies, but no half of it."""
+    latitude = degrees(place, "latitude_degrees", row.get("latitude_degrees"), MOST_LATITUDE)
+    longitude = degrees(place, "longitude_degrees", row.get("longitude_degrees"), MOST_LONGITUDE)
+    if (latitude is None) != (longitude is None):
+        half = "longitude_degrees" if longitude is None else "latitude_degrees"
+        raise unreadable(place, half, "", "both a latitude and a longitude, or neither")
     return Region(
         cloud=text(place, "cloud", row["cloud"]),
         region=text(place, "region", row["region"]),
         country=text(place, "country", row["country"]).upper(),
         place=row["place"],
         source=text(place, "source_id", row["source_id"] or default_source),
+        latitude_degrees=latitude,
+        longitude_degrees=longitude,
     )
 
 

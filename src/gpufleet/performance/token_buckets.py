@@ -30,6 +30,11 @@ class Lengths(NamedTuple):
     answer_points: FloatArray
 
     @property
+    def ends(self) -> tuple[float, float, float, float]:
+        """The shortest and longest prompt and answer."""
+        return tuple(float(points[end]) for points in (self.prompt_points, self.answer_points) for end in (0, -1))  # type: ignore[return-value]
+
+    @property
     def prompts(self) -> TokenCounts:
         """Tokens of the prompts."""
         return of_sample(self.prompt_points)

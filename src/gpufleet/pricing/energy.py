@@ -1,10 +1,11 @@
-"""Electricity of GPUs and what it emits. Host, fans, network and cooling come on top: they are not known here."""
+"""Electricity of GPUs, of the site around them, and what it emits."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.interruption import Spread
 from gpufleet.units import HOUR, KILO, MEGA
 
 
@@ -50,3 +51,61 @@ def kg_co2_per_hour(kwh_per_hour: Floats, grid_g_co2_per_kwh: Floats) -> Floats:
     0.8
     """
     return kwh_per_hour * grid_g_co2_per_kwh / KILO
+
+
+def site_kwh_per_hour(gpu_kwh_per_hour: Spread, machine_over_gpu_watts: Spread, power_usage_ratio: Spread) -> Spread:
+    """What a site draws for GPUs: the machines around them, then cooling and losses of the site.
+
+    E = E_gpu h PUE   [kWh per hour]   h machine over GPU power, PUE power usage effectiveness (ISO/IEC 30134-2)
+
+    >>> gpus, machines, site = Spread(2.0, 2.8, 5.6), Spread(1.25, 1.5, 1.82), Spread(1.1, 1.1, 1.1)
+    >>> round(site_kwh_per_hour(gpus, machines, site).expected, 2)
+    4.62
+    """
+    return product_of(gpu_kwh_per_hour, machine_over_gpu_watts, power_usage_ratio)
+
+
+def site_g_co2_per_hour(site_kwh_per_hour: Spread, grid_g_co2e_per_kwh: Spread) -> Spread:
+    """What that electricity emits on a grid of this intensity, in g of CO2 equivalents per hour.
+
+    >>> site_g_co2_per_hour(Spread(4.0, 4.0, 4.0), Spread(80.0, 100.0, 130.0)).expected
+    400.0
+    """
+    return product_of(site_kwh_per_hour, grid_g_co2e_per_kwh)
+
+
+def per_million_tokens(per_hour: Spread, tokens_per_s: float) -> Spread:
+    """A figure of an hour, kWh or g, for a million tokens at a sustained rate.
+
+    >>> per_million_tokens(Spread(3.6, 3.6, 7.2), 1000.0).high
+    2.0
+    """
+    ends = (kwh_per_million_tokens(end, tokens_per_s) for end in (per_hour.low, per_hour.expected, per_hour.high))
+    return Spread(*(float(end) for end in ends))
+
+
+def usd_per_kg_saved(more_usd_per_hour: float, less_g_co2_per_hour: float) -> float | None:
+    """What a kilogram of CO2 equivalents costs that another place saves; None where it saves none.
+
+    p = 1000 dUSD / dg   [USD/kg]; below zero where the other place is cheaper too.
+
+    >>> usd_per_kg_saved(0.5, 2000.0)
+    0.25
+    """
+    return None if less_g_co2_per_hour <= 0 else more_usd_per_hour * KILO / less_g_co2_per_hour
+
+
+def product_of(*factors: Spread) -> Spread:
+    """Independent factors multiplied: the logarithms of their ranges add in squares.
+
+    >>> product_of(Spread(1.0, 2.0, 4.0), Spread(3.0, 3.0, 3.0))
+    Spread(low=3.0, expected=6.0, high=12.0)
+    """
+    expected = float(np.prod([factor.expected for factor in factors]))
+    if expected == 0:
+        return Spread(0.0, 0.0, float(np.prod([factor.high for factor in factors])))
+    with np.errstate(divide="ignore"):
+        falls = np.log([factor.low / factor.expected for factor in factors])
+    rises = np.log([factor.high / factor.expected for factor in factors])
+    low, high = np.exp(-np.sqrt((falls**2).sum())), np.exp(np.sqrt((rises**2).sum()))
+    return Spread(float(expected * low), expected, float(expected * high))

@@ -79,6 +79,9 @@ def parse_shares(said: Sequence[str]) -> list[tuple[str, float]]:
     return shares
 
 
+SEARCH_TIME = Kind("TIME", time_to_search)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MixRequest(Request):
     """What a mix is held to: quotas, shares of clouds, what may be lost, and how long it is searched.
@@ -114,7 +117,7 @@ class MixRequest(Request):
         is_in_files=False,
     )  # fmt: skip
     time_limit_s: float = usual(
-        DEFAULT_LIMIT_S, Kind("TIME", time_to_search), "Search for so long at most; default 10s.", BESIDE,
+        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE,
         name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
         shown="{:g} s".format, is_in_files=False,
     )  # fmt: skip

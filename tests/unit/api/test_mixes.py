@@ -128,7 +128,7 @@ def test_giving_up_machines_of_today_is_part_of_the_cost_or_they_stay() -> None:
 
 
 def test_without_the_solver_what_is_found_at_once_is_the_answer_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("api.mixes", "optimize.mixes.corrected", "optimize.mixes.simpler"):
+    for module in ("api.mixes", "optimize.mixes.search"):
         monkeypatch.setattr(f"gpufleet.{module}.is_installed", lambda: False)
     found = plan_mix(CHAT)
     assert found.is_feasible

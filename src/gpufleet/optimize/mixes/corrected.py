@@ -15,10 +15,12 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.mix import Mix, MixProblem
-from gpufleet.optimize.mixes.balance import balance
-from gpufleet.optimize.mixes.program import is_installed
-from gpufleet.optimize.mixes.search import failures
-from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.mixes.balance import even_split
+from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import RegionKey
+from gpufleet.optimize.mixes.survival import failures, survivals
+from gpufleet.optimize.mixes.ways import Posed, Way
 from gpufleet.records import dataclass
 
 MOST_ROUNDS, MOST_ADDITIONS = 8, 3
@@ -64,7 +66,7 @@ def corrected_mix(posed: Posed, solve: Solver, first: Rated | None = None) -> Ra
             break
         if np.isinf(proved) or mix.gap_ratio < WELL_PROVED:
             proved = min(proved, mix.least_usd_per_hour)
-        last = rated(posed, problem, trimmed(problem, mix))
+        last = rated(posed, problem, replace(mix, share=without_crumbs(mix.share)))
         sound = with_units_more(posed, last)
         if sound is not None and (best is None or sound.mix.usd_per_hour < best.mix.usd_per_hour):
             best = sound
@@ -103,12 +105,6 @@ def leaving(posed: Posed, found: Rated, w: int) -> IntArray:
     return np.asarray(buckets[of_class == np.argmin(np.where(is_here, load_of_class, np.inf))])
 
 
-def trimmed(problem: MixProblem, mix: Mix) -> Mix:
-    """The mix without the crumbs of buckets that rounding leaves on a way."""
-    share = np.where(mix.share < LEAST_SHARE, 0.0, mix.share)
-    return replace(mix, share=share / share.sum(axis=1, keepdims=True))
-
-
 def rated(posed: Posed, problem: MixProblem, mix: Mix) -> Rated:
     """A mix, each way rated by the requests that it is sent, and by those that it is sent where something is lost."""
     needed, rates = as_sent(posed, problem, mix.share)
@@ -133,30 +129,39 @@ def as_sent(posed: Posed, problem: MixProblem, share: FloatArray) -> tuple[Float
         demand = service.sent(share[rows, w])
         if demand is None:
             continue
-        rates[w] = service.sustained_of(demand, service.every.take(np.array([way.row])))[0]
+        rates[w] = service.sustained_as_sent(demand, share[rows, w], way.row, region_of(posed, way))
         planned = demand.planned_requests_per_s
         needed[w] = planned / (rates[w] * problem.replicas_per_unit[w]) if rates[w] else np.inf
     return needed, rates
 
 
+def region_of(posed: Posed, way: Way) -> RegionKey:
+    """Where a way's machines stand."""
+    offer = posed.offers[way.offer]
+    return offer.cloud, offer.region
+
+
 def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
     """Units that are left, [way], after each loss that the mix has to survive."""
-    for loss in (*problem.losses, *failures(problem, mix.units)):
+    for loss in (*problem.losses, *failures(mix.units, problem.spare_machines)):
         yield loss.left(mix.units)
 
 
-def split_anew(problem: MixProblem, left: FloatArray) -> FloatArray | None:
-    """Shares of the buckets over what is left, [bucket, way]; None where a bucket has nowhere to go.
+def split_anew(problem: MixProblem, units: FloatArray) -> FloatArray | None:
+    """Shares of the buckets over these units, the busiest least busy, [bucket, way]; None where they do not carry."""
+    share = np.zeros_like(problem.load_units)
+    for service, test in enumerate(survivals(problem)):
+        if test.missed(units[test.ways]) is not None:
+            return None
+        buckets = np.flatnonzero(problem.service_of_bucket == service)
+        share[np.ix_(buckets, test.ways)] = even_split(test, units[test.ways])
+    return without_crumbs(share)
 
-    Without OR-Tools nothing is split anew: what requests took before has to be left.
-    """
-    if not is_installed():
-        return None
-    found = balance(problem, left)
-    if not np.isfinite(found.busiest):
-        return None
-    share = np.where(found.share < LEAST_SHARE, 0.0, found.share)
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+def without_crumbs(share: FloatArray) -> FloatArray:
+    """Shares without what rounding leaves."""
+    kept = np.where(share < LEAST_SHARE, 0.0, share)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def over_loads(problem: MixProblem, share: FloatArray, needed: FloatArray) -> FloatArray:
@@ -227,15 +232,27 @@ def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) ->
     of_kind = [float(kind in (None, bucket.request_class.name)) for bucket in service.buckets]
     demand = service.sent(np.array(of_kind))
     assert demand is not None, "a class has requests"
-    rates = service.whole_requests_per_s if kind is None else service.sustained_of(demand, service.every)
     ways = [w for w, way in enumerate(posed.ways) if way.service == s and way.request_class == kind]
-    count = {w: units_alone(problem, w, rates[posed.ways[w].row], demand.planned_requests_per_s) for w in ways}
+    rates = dict(zip(ways, rates_alone(posed, service, demand, np.array(of_kind), ways), strict=True))
+    count = {w: units_alone(problem, w, rates[w], demand.planned_requests_per_s) for w in ways}
     usd = {w: n * problem.machines_per_unit[w] * problem.usd_per_hour[posed.ways[w].offer] for w, n in count.items()}
     for w in sorted((w for w in ways if np.isfinite(usd[w])), key=usd.__getitem__):
         more = units + count[w] * (np.arange(problem.num_ways) == w)
         if may_be_had(problem, problem.machines_of(more)):
             return w, more
     return None
+
+
+def rates_alone(
+    posed: Posed, service: Service, demand: Demand, share: FloatArray, ways: Sequence[int]
+) -> Iterator[float]:
+    """What a replica of each way sustains of a group   [1/s]; limits hold at users where these are stated."""
+    if service.reach is None:
+        of_rows = service.sustained_of(demand, service.every)
+        yield from (float(of_rows[posed.ways[w].row]) for w in ways)
+    else:
+        for way in (posed.ways[w] for w in ways):
+            yield service.sustained_as_sent(demand, share, way.row, region_of(posed, way))
 
 
 def may_be_had(problem: MixProblem, machines: FloatArray) -> bool:

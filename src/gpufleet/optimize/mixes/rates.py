@@ -8,14 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.copies.decoder import Replicas, WriterQuestion, keep_runnable
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.mixes.reach import Reach, RegionKey, probing, rates_over
 from gpufleet.optimize.replicas import Rejections, replicas
+from gpufleet.optimize.size import Capacity
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.token_buckets import Lengths, buckets_of, joined, points_of
 from gpufleet.records import dataclass
@@ -23,15 +25,23 @@ from gpufleet.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Requests of one class of a service that are alike in length."""
+    """Requests of one class of a service that are alike in length, and where their users are."""
 
     request_class: RequestClass
     lengths: Lengths
     rate_requests_per_s: float
     is_cut_by_answer: bool = False
+    users: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether requests of all lengths of the class are in it."""
+        return self.lengths.share_ratio == 1
 
     def as_class(self) -> RequestClass:
         """A class of these requests alone, with the objectives of their class."""
+        if self.is_whole:
+            return replace(self.request_class, rate_requests_per_s=self.rate_requests_per_s)
         return replace(
             self.request_class,
             rate_requests_per_s=self.rate_requests_per_s,
@@ -47,6 +57,7 @@ class Service:
     question: WriterQuestion
     calibration: Calibration
     buckets: tuple[Bucket, ...]
+    reach: Reach | None = None
 
     @classmethod
     def of(cls, question: WriterQuestion, calibration: Calibration, by_answer: bool, is_cut: bool = True) -> Service:
@@ -54,6 +65,17 @@ class Service:
         demand = question.demand
         buckets = [b for c in classes_of(demand.workload) for b in cut(c, by_answer, is_cut)]
         return cls(question, calibration, tuple(buckets))
+
+    @classmethod
+    def of_users(cls, question: WriterQuestion, calibration: Calibration, reach: Reach) -> Service:
+        """A question's service whose requests come from several places: a bucket for each class and place."""
+        buckets = [
+            replace(bucket, rate_requests_per_s=bucket.rate_requests_per_s * group.share_ratio, users=users)
+            for c in classes_of(question.demand.workload)
+            for bucket in cut(c, False, False)
+            for users, group in enumerate(reach.users)
+        ]
+        return cls(question, calibration, tuple(buckets), reach)
 
     @cached_property
     def every(self) -> Candidates:
@@ -64,7 +86,61 @@ class Service:
     @cached_property
     def requests_per_s(self) -> FloatArray:
         """What a replica sustains of each bucket alone, [bucket, row]; 0 where its objectives do not hold."""
-        return np.array([self.sustained(b.as_class(), self.every) for b in self.buckets])
+        keys = [(b.request_class.name, b.lengths.ends) for b in self.buckets]
+        alike = dict(zip(keys, self.buckets, strict=True))
+        found = {key: self.sustained(b.as_class(), self.every) for key, b in alike.items()}
+        return np.array([found[key] for key in keys])
+
+    def rates_from(self, region: RegionKey, rows: Sequence[int]) -> FloatArray:
+        """What a replica of some rows sustains of each bucket alone in a region, [bucket, row of `rows`].
+
+        Where users are stated, limits hold at them, behind the network; where that is not known, nothing is served.
+        """
+        if self.reach is None:
+            return self.requests_per_s[:, list(rows)]
+        missing = [row for row in dict.fromkeys(rows) if (region, row) not in self._from_region]
+        if missing:
+            found = np.stack([self._reached(b, region, np.array(missing)) for b in self.buckets])
+            self._from_region.update({(region, row): found[:, at] for at, row in enumerate(missing)})
+        return np.stack([self._from_region[region, row] for row in rows], axis=1)
+
+    @cached_property
+    def _from_region(self) -> dict[tuple[RegionKey, int], FloatArray]:
+        return {}
+
+    @cached_property
+    def _probed(self) -> dict[str, tuple[Capacity, IntArray]]:
+        """Every class with all percentiles known: its capacity, and where each row stands in it (-1: nowhere)."""
+        found = {}
+        for c in self.classes:
+            copies, kept = self.runnable(self.demand_of((probing(c),)), self.every)
+            found[c.name] = copies.capacity(), np.where(kept, np.cumsum(kept) - 1, -1)
+        return found
+
+    def _reached(self, bucket: Bucket, region: RegionKey, rows: IntArray) -> FloatArray:
+        """What some rows sustain of one bucket in a region."""
+        rates = np.zeros(len(rows))
+        network = None if self.reach is None else self.reach.between(bucket.users or 0, region)
+        capacity, at = self._probed[bucket.request_class.name]
+        runs = at[rows] >= 0
+        if network is not None and runs.any():
+            rates[runs] = rates_over(capacity, at[rows[runs]], bucket.request_class.slo.limits, network)
+        return rates
+
+    def sustained_as_sent(self, demand: Demand, share: FloatArray, row: int, region: RegionKey) -> float:
+        """What a replica of a row sustains of what it is sent, limits held for the users of each place   [1/s]."""
+        one = self.every.take(np.array([row]))
+        if self.reach is None:
+            return float(self.sustained_of(demand, one)[0])
+        probed = replace(demand, workload=Workload.of(tuple(map(probing, demand.workload.classes))))
+        copies, kept = self.runnable(probed, one)
+        networks = {
+            b.users: self.reach.between(b.users or 0, region) for b, s in zip(self.buckets, share, strict=True) if s > 0
+        }
+        if not kept.any() or None in networks.values():
+            return 0.0
+        found, limits = copies.capacity(), demand.workload.slo.limits
+        return min(float(rates_over(found, np.array([0]), limits, n)[0]) for n in networks.values() if n is not None)
 
     @cached_property
     def whole_requests_per_s(self) -> FloatArray:
@@ -145,7 +221,7 @@ def merged(parts: Sequence[tuple[Bucket, float]], has_all: bool) -> RequestClass
     """One class of what is sent of its buckets."""
     c = parts[0][0].request_class
     rates = [bucket.rate_requests_per_s * share for bucket, share in parts]
-    if has_all and len({round(share, 9) for _, share in parts}) == 1:
+    if parts[0][0].is_whole or (has_all and len({round(share, 9) for _, share in parts}) == 1):
         return replace(c, rate_requests_per_s=sum(rates))
     prompts = joined([(r, bucket.lengths.prompt_points) for r, (bucket, _) in zip(rates, parts, strict=True)])
     answers = joined([(r, bucket.lengths.answer_points) for r, (bucket, _) in zip(rates, parts, strict=True)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.records import dataclass
 
-BUDGET, ON_SPOT, SHARE_OF = "budget", "spot share", "share of "
+BUDGET, ON_SPOT, SHARE_OF, CARBON = "budget", "spot share", "share of ", "kg CO2e an hour"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Terms:
     spare_machines: int = 0
     zones: int = 1
     survives_region: bool = False
+    most_kg_per_hour: float = math.inf
+    kg_per_hour: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    """What a machine emits an hour, by cloud, region and type; those that are not here are not known."""
 
     @property
     def has_losses(self) -> bool:
@@ -71,7 +75,15 @@ class Terms:
         if self.most_spot_ratio < 1:
             is_spot = np.array([offer.price_kind is PriceKind.SPOT for offer in offers], dtype=np.float64)
             found.append(MachineLimit(ON_SPOT, is_spot - self.most_spot_ratio, 0.0))
+        if math.isfinite(self.most_kg_per_hour):
+            kg = [self.kg_per_hour[o.cloud, o.region, o.instance] for o in offers]
+            found.append(MachineLimit(CARBON, np.array(kg), self.most_kg_per_hour))
         return tuple(found)
+
+    def may_buy(self, offer: Offer) -> bool:
+        """Whether what an offer's machines emit is known, where that is limited."""
+        is_known = (offer.cloud, offer.region, offer.instance) in self.kg_per_hour
+        return is_known or not math.isfinite(self.most_kg_per_hour)
 
     def cloud_shares(self, offers: Sequence[Offer], instances: Sequence[Instance]) -> tuple[Share, ...]:
         """The share of every cloud that has some and not all; others sell nothing to a mix of shares."""

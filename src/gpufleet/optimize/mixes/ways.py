@@ -14,12 +14,16 @@ from gpufleet.domain.mix import MixProblem
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
 MOST_LAYOUTS, MOST_OFFERS = 2, 48
 WORTH_RATIO = 3.0
 """An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
+
+
+Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Posed:
     offers: tuple[Offer, ...]
     instances: tuple[Instance, ...]
     services: tuple[Service, ...]
+    layouts: tuple[Layouts, ...] = ()
+    """Of each service: the layouts of every machine type, as (row, replicas of a machine)."""
 
     def buckets_of(self, service: int) -> IntArray:
         """Rows of the buckets of a service."""
@@ -78,9 +84,8 @@ def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> P
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
         for kind in kinds_apart(service)
     ]
-    return Posed(
-        problem_of(services, ways, offers, machines, terms, today), tuple(ways), offers, machines, tuple(services)
-    )
+    problem = problem_of(services, ways, offers, machines, terms, today)
+    return Posed(problem, tuple(ways), offers, machines, tuple(services), tuple(layouts))
 
 
 def kinds_apart(service: Service) -> list[str | None]:
@@ -104,7 +109,7 @@ def problem_of(
     offer_of_way = np.array([way.offer for way in ways], dtype=np.int64)
     had = np.array([today.machines.get((o.cloud, o.instance), 0) for o in offers], dtype=np.float64)
     return MixProblem(
-        load_units=loads(services, ways, per_unit),
+        load_units=loads(services, ways, offers, per_unit),
         service_of_bucket=np.array([s for s, x in enumerate(services) for _ in x.buckets], dtype=np.int64),
         offer_of_way=offer_of_way,
         service_of_way=np.array([way.service for way in ways], dtype=np.int64),
@@ -122,20 +127,20 @@ def problem_of(
     )
 
 
-def loads(services: Sequence[Service], ways: Sequence[Way], replicas_per_unit: FloatArray) -> FloatArray:
+def loads(
+    services: Sequence[Service], ways: Sequence[Way], offers: Sequence[Offer], replicas_per_unit: FloatArray
+) -> FloatArray:
     """Units of each way that carry each bucket, [bucket, way]; infinite for the ways of other services."""
     found = np.full((sum(len(x.buckets) for x in services), len(ways)), np.inf)
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
-        service = services[way.service]
+        service, offer = services[way.service], offers[way.offer]
+        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0]
         goes = np.array([way.request_class in (None, b.request_class.name) for b in service.buckets])
-        rates = np.where(goes, service.requests_per_s[:, way.row], 0.0) * replicas_per_unit[w]
+        rates = np.where(goes, rates, 0.0) * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
-
-
-Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 
 def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[str, str], list[tuple[int, int]]]]:
@@ -204,7 +209,9 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
                 with np.errstate(invalid="ignore"):
                     near = float(np.nanmin(np.where(np.isfinite(cost), cost / best, np.inf)))
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
-    worth = [o for o in distinct(ratio, is_bounded, terms.survives_region) if ratio[o] <= WORTH_RATIO]
+    keeps_regions = terms.survives_region or any(service.reach is not None for service in services)
+    allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
+    worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
     ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
     rank = dict(ranked_in_groups(ordered, is_bounded, terms))
     return tuple(sorted(ordered, key=rank.__getitem__)[:MOST_OFFERS])
@@ -251,17 +258,33 @@ def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray
     First as parts of machines, then on whole machines: a small machine may be cheap for little. Infinite where it does
     not carry them.
     """
-    rates = np.vstack([service.requests_per_s, service.whole_requests_per_s])
     planned = np.append(service.planned_requests_per_s, service.question.demand.planned_requests_per_s)
-    found = {}
+    found, rows = {}, rows_of_regions(service, layouts)
     for offer in service.question.offers:
-        held = layouts.get((offer.cloud, offer.instance), ())
+        held, region = layouts.get((offer.cloud, offer.instance), ()), (offer.cloud, offer.region)
         if held:
-            carried = np.array([rates[:, row] * each for row, each in held]).max(axis=0)
+            rates = dict(zip(rows[region], with_whole(service, region, rows[region]).T, strict=True))
+            carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
             with np.errstate(divide="ignore"):
                 machines = planned / carried
             found[offer] = effective_price(offer) * np.concatenate([machines, np.ceil(machines)])
     return found
+
+
+def with_whole(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
+    """What rows sustain of each bucket, and of all as they come, which is left out where users are stated."""
+    of_buckets = service.rates_from(region, rows)
+    whole = service.whole_requests_per_s[list(rows)] if service.reach is None else np.zeros(len(rows))
+    return np.vstack([of_buckets, whole])
+
+
+def rows_of_regions(service: Service, layouts: Layouts) -> dict[RegionKey, list[int]]:
+    """The layouts that machines sold in each region hold."""
+    found: dict[RegionKey, dict[int, None]] = {}
+    for offer in service.question.offers:
+        rows = found.setdefault((offer.cloud, offer.region), {})
+        rows.update(dict.fromkeys(row for row, _ in layouts.get((offer.cloud, offer.instance), ())))
+    return {region: list(rows) for region, rows in found.items()}
 
 
 def grouped(

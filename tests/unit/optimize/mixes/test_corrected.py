@@ -13,7 +13,6 @@ from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
-from gpufleet.optimize.mixes.balance import balance
 from gpufleet.optimize.mixes.corrected import (
     as_sent,
     corrected_mix,
@@ -21,7 +20,7 @@ from gpufleet.optimize.mixes.corrected import (
     parted,
     proved_to,
     rated,
-    trimmed,
+    split_anew,
     whole_on_one_way,
     with_units_more,
 )
@@ -90,9 +89,9 @@ def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
     problem = found.problem
     for way in np.flatnonzero(found.mix.units > 0):
         left = found.mix.units - (np.arange(problem.num_ways) == way)
-        needed, _ = as_sent(
-            asked, problem, trimmed(problem, replace(found.mix, share=balance(problem, left).share)).share
-        )
+        share = split_anew(problem, left)
+        assert share is not None
+        needed, _ = as_sent(asked, problem, share)
         before, _ = as_sent(asked, problem, found.mix.share)
         assert np.all(needed <= left + 1e-6) or np.all(before <= left + 1e-6)
 

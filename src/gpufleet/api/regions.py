@@ -1,0 +1,241 @@
+"""Where services run: at least cost, with their objectives kept at users of several places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpufleet.answers.regions import RegionFacts, at_users, egress_costs, emitted, region_rows, user_places
+from gpufleet.api.mixes import (
+    MOST_SERVICES,
+    Asked,
+    asked_beside,
+    found_mix,
+    posed_of,
+    understood_mix,
+    with_mix,
+    without_mix,
+)
+from gpufleet.api.requests import ServeRequest
+from gpufleet.catalog.areas import area_words, regions_in
+from gpufleet.catalog.egress import egress_price
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.network_latency import load_measured_round_trips, load_network_model
+from gpufleet.catalog.sites import grid_carbon, load_site_figures, power_usage, spread_of
+from gpufleet.catalog.user_places import region_place, user_place
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.interruption import Spread
+from gpufleet.domain.mix import MachineLimit
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.place import Place
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
+from gpufleet.optimize.mixes.terms import CARBON
+from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.performance.network_latency import round_trip
+from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
+from gpufleet.questions.regions import RegionRequest, parse_users
+from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.results.mix import MixCopies
+from gpufleet.results.regions import RegionPlan
+from gpufleet.units import KILO
+
+LESS_CARBON = 0.9
+"""Of what is emitted: what a kilogram less costs is asked of so much."""
+
+
+def plan_regions(
+    requests: ServeRequest | Sequence[ServeRequest],
+    request: RegionRequest | None = None,
+    *,
+    budget_usd_per_hour: float | None = None,
+    catalog: Catalog | None = None,
+    **said: Any,
+) -> RegionPlan:
+    """The cheapest regions for services, and what was rejected and why; limits hold at the users where they are stated.
+
+    >>> from gpufleet import ServeRequest
+    >>> service = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, slo="ttft.p95<600ms", clouds=["aws"])
+    >>> found = plan_regions(service, users=["germany"], time_limit_s=2.0)
+    >>> found.is_feasible
+    True
+    """
+    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
+    terms = replace(request or RegionRequest(), **said)
+    refuse_out_of_range(terms)
+    if not 1 <= len(asked_of) <= MOST_SERVICES:
+        raise UsageError(
+            "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
+        )
+    tables = load_catalog() if catalog is None else catalog
+    asked = placed(understood_mix(terms, asked_of, budget_usd_per_hour, tables), terms, tables)
+    posed = posed_of(asked)
+    found = found_mix(asked, posed) if posed.ways else None
+    if found is None and not posed.ways:
+        raise Infeasible("no region serves as asked", hint=nowhere_hint(asked, terms))
+    mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+    return RegionPlan(**dict(mix), **said_of_places(asked, terms, posed, found, mix.copies, tables))
+
+
+def nowhere_hint(asked: Asked, request: RegionRequest) -> str:
+    """What to ask otherwise."""
+    if asked.reach is None:
+        return "Allow more regions, clouds or GPUs."
+    grid = " or a dirtier grid" if request.max_grid is not None else ""
+    return f"Allow a longer limit, more regions, clouds or GPUs{grid}; 'gpufleet mix' leaves the network out."
+
+
+def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
+    """The question with its users and what its regions emit; regions with too much carbon are left out."""
+    prepared = tuple(
+        replace(p, question=replace(p.question, offers=clean_offers(p.question.offers, request, tables)))
+        for p in asked.prepared
+    )
+    asked = replace(asked, prepared=prepared)
+    reach = reach_of(request, asked.offers, tables) if request.users else None
+    terms = asked.terms
+    if request.carbon_budget is not None:
+        kg = dict(machine_carbon(asked.offers, request.year, tables))
+        terms = replace(terms, most_kg_per_hour=request.carbon_budget, kg_per_hour=kg)
+    return replace(asked, reach=reach, terms=terms)
+
+
+def clean_offers(offers: Iterable[Offer], request: RegionRequest, tables: Catalog) -> tuple[Offer, ...]:
+    """Offers in regions whose grid emits at most what is allowed; those whose grid is not known are left out then."""
+    if request.max_grid is None:
+        return tuple(offers)
+    kept = tuple(o for o in offers if is_clean(o.cloud, o.region, request.max_grid, request.year, tables))
+    if not kept:
+        most = f"at most {request.max_grid:g} g CO2e/kWh"
+        raise Infeasible("no allowed region has a grid that clean", hint=f"Allow more than {most}, or more clouds.")
+    return kept
+
+
+def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: Catalog) -> bool:
+    """Whether the grid of a region is known to emit at most so much."""
+    found = grid_carbon(tables, cloud, region, year)
+    return found is not None and found.g_co2e_per_kwh.expected <= most_g
+
+
+def machine_carbon(
+    offers: Iterable[Offer], year: int | None, tables: Catalog
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """What a machine that always works emits, at the high end, of every offer whose grid and GPU are known   [kg/h]."""
+    over_gpu = spread_of(load_site_figures().machine_over_gpu_watts)
+    for offer in offers:
+        instance, grid = tables.instance_of(offer), grid_carbon(tables, offer.cloud, offer.region, year)
+        watts = tables.accelerators[instance.accelerator].board_power_watts
+        if grid is None or watts is None or not isinstance(instance, Instance):
+            continue
+        gpus = float(kwh_per_hour(watts, instance.gpu_count, 1.0))
+        usage = power_usage(offer.cloud, offer.region, year).ratio
+        site = site_kwh_per_hour(Spread(gpus, gpus, gpus), over_gpu, usage)
+        yield (
+            (offer.cloud, offer.region, offer.instance),
+            site_g_co2_per_hour(site, grid.g_co2e_per_kwh).high / KILO,
+        )
+
+
+def reach_of(request: RegionRequest, offers: Sequence[Offer], tables: Catalog) -> Reach:
+    """Users by place, and the network from each to every region that sells."""
+    groups = tuple(user_group(words, share, request, tables) for words, share in parse_users(request.users or ()))
+    regions = sorted({(offer.cloud, offer.region) for offer in offers})
+    places = {key: place for key in regions if (place := region_place(tables, *key)) is not None}
+    measured, model = load_measured_round_trips(), load_network_model()
+    network = {
+        (users, key): round_trip(group.place, place, measured, model)
+        for users, group in enumerate(groups)
+        for key, place in places.items()
+    }
+    return Reach(groups, network)
+
+
+def user_group(words: str, share: float, request: RegionRequest, tables: Catalog) -> UserGroup:
+    """Users of a place, who stay in the areas asked for where they are in one."""
+    place = user_place(tables, words)
+    areas = {area: regions_in(tables, area, None) for area in known_areas(request.stay or (), tables)}
+    own = [regions for area, regions in areas.items() if is_in(place, words, area, tables)]
+    stays = frozenset((r.cloud, r.region) for regions in own for r in regions)
+    return UserGroup(place, share, stays if own else None)
+
+
+def known_areas(areas: Sequence[str], tables: Catalog) -> list[str]:
+    """Areas by name; what is none is told."""
+    known = area_words(tables)
+    for area in areas:
+        if area.casefold() not in known:
+            raise UnknownName("area", area, known)
+    return [area.casefold() for area in areas]
+
+
+def is_in(place: Place, words: str, area: str, tables: Catalog) -> bool:
+    """Whether users are in an area: it is what they were called, or their country is in it."""
+    codes = area_words(tables)[area]
+    named = area_words(tables).get(words.casefold(), frozenset())
+    return place.country in codes or bool(named and named <= codes)
+
+
+def said_of_places(
+    asked: Asked,
+    request: RegionRequest,
+    posed: Posed,
+    found: Rated | None,
+    copies: Sequence[MixCopies],
+    tables: Catalog,
+) -> Mapping[str, Any]:
+    """Users, regions, and of a mix what users meet, what is emitted and what leaves."""
+    facts = facts_of(asked, request, tables)
+    said: dict[str, Any] = {"users": user_places(asked.reach), "regions": region_rows(posed, found, facts)}
+    if found is None:
+        return said
+    return said | {
+        "at_users": at_users(posed, found, copies),
+        "emitted": emitted(posed, found, copies, facts, load_site_figures()),
+        "egress": egress_costs(posed, found, copies, facts, load_site_figures()),
+        "usd_per_kg_saved": usd_per_kg(asked, posed, found, request, tables),
+    }
+
+
+def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[RegionKey, RegionFacts]:
+    """What is known of every region that sells."""
+    return {
+        key: RegionFacts(
+            region_place(tables, *key),
+            country_of(tables, key),
+            grid_carbon(tables, *key, request.year),
+            power_usage(*key, request.year),
+            egress_price(tables, *key),
+        )
+        for key in sorted({(offer.cloud, offer.region) for offer in asked.offers})
+    }
+
+
+def country_of(tables: Catalog, key: RegionKey) -> str | None:
+    """The country of a region by its name."""
+    located = tables.located_regions.get(key)
+    country = None if located is None else tables.countries.get(located.country)
+    return None if country is None else country.name
+
+
+def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> float | None:
+    """What a kilogram less costs: of the cheapest mix that emits a tenth less; None where it cannot be told."""
+    kg = dict(machine_carbon(posed.offers, request.year, tables))
+    each = [kg.get((o.cloud, o.region, o.instance)) for o in posed.offers]
+    bought = [(k, n) for k, n in zip(each, found.mix.machines, strict=True) if n > 0]
+    if any(k is None for k, _ in bought):
+        return None
+    now = sum((k or 0.0) * n for k, n in bought)
+    per_machine = np.array([math.inf if k is None else k for k in each])
+    known = np.isfinite(per_machine)
+    limits = (
+        *(limit for limit in posed.problem.limits if limit.name != CARBON),
+        MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
+    )
+    problem = replace(posed.problem, limits=limits, most_machines=np.where(known, posed.problem.most_machines, 0.0))
+    mix = asked_beside(asked, replace(posed, problem=problem), None)
+    return None if mix is None else (mix.usd_per_hour - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))

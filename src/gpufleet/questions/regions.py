@@ -1,0 +1,67 @@
+"""The words of a choice of regions: where users are, where their requests may go, and what the grid may emit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpufleet.errors import UsageError
+from gpufleet.questions.mix import MixRequest
+from gpufleet.questions.words import LOAD, NUMBER, RENTED, WHOLE, names, optional
+from gpufleet.records import dataclass
+from gpufleet.units import Bounds, parse_ratio
+
+USERS_EXPECTED = "PLACE=SHARE, such as eu=60%,us-east-1=40% or Berlin=1, 100% together"
+USER = re.compile(r"\s*([^=]+?)\s*=\s*([0-9.]+\s*%?)\s*(?:,|$)")
+MOST_USERS = 20
+
+
+def parse_users(said: Sequence[str]) -> list[tuple[str, float]]:
+    """Places of users with their shares of all requests; one place alone needs none.
+
+    >>> parse_users(["eu=60%", "us=40%"]), parse_users(["germany"])
+    ([('eu', 0.6), ('us', 0.4)], [('germany', 1.0)])
+    """
+    whole = ",".join(said)
+    if "=" not in whole:
+        return [(whole.strip(), 1.0)]
+    if USER.sub("", whole).strip():
+        raise UsageError("places of users cannot be read", found=whole, expected=USERS_EXPECTED)
+    pairs = [(place.strip(), parse_ratio(share)) for place, share in USER.findall(whole)]
+    if len(pairs) > MOST_USERS:
+        raise UsageError("too many places of users", found=len(pairs), expected=f"at most {MOST_USERS}")
+    total = sum(share for _, share in pairs)
+    if abs(total - 1) > 1e-6:
+        raise UsageError(
+            "shares of users do not add up to all of them", found=f"{total:.4g} together", expected=USERS_EXPECTED
+        )
+    return pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionRequest(MixRequest):
+    """Where services run: what `MixRequest` says, users by place, and the carbon of the grid.
+
+    Objectives hold at the users, the network included. Requests of users in one of the areas `stay` are served there.
+    """
+
+    users: Sequence[str] | None = optional(
+        names("PLACE=SHARE,..."), "Where users are: eu=60%,us-east-1=40%, Berlin=1; limits hold there.", LOAD,
+        label="users", shown=", ".join, is_in_files=False,
+    )  # fmt: skip
+    stay: Sequence[str] | None = optional(
+        names("AREA,..."), "Requests of users in these areas are served there: eu, germany.", RENTED,
+        label="stay where they are", shown=", ".join, is_in_files=False,
+    )  # fmt: skip
+    max_grid: float | None = optional(
+        NUMBER, "Only regions whose grid emits at most so many g CO2e per kWh.", RENTED, what="the most of a grid",
+        bounds=Bounds(0, 2000, "g/kWh"), label="most of a grid", shown="{:g} g CO2e/kWh".format, is_in_files=False,
+    )  # fmt: skip
+    carbon_budget: float | None = optional(
+        NUMBER, "Emit at most so many kg CO2e an hour, at the high end.", RENTED, what="the carbon budget",
+        bounds=Bounds(0, 1e6, "kg/h"), label="carbon budget", shown="{:g} kg CO2e/h".format, is_in_files=False,
+    )  # fmt: skip
+    year: int | None = optional(
+        WHOLE, "Carbon of the grid in this year; default: the newest known.", RENTED, what="the year",
+        bounds=Bounds(2015, 2100, ""), label="year of the grid", is_in_files=False,
+    )  # fmt: skip

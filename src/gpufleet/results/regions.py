@@ -1,0 +1,110 @@
+"""Where services run: regions ranked, what users of each place meet, and what is emitted."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import Figure, Result
+from gpufleet.results.mix import FleetMix
+
+
+class UserNetwork(Result):
+    """The round trip between users of a place and a region; `median` with its range, as it is known."""
+
+    users: int
+    median: Figure
+    p95_s: float
+    source: str
+
+
+class UserPlace(Result):
+    """Users of a place, and the areas that their requests have to stay in."""
+
+    name: str
+    share_ratio: float
+    latitude_degrees: float
+    longitude_degrees: float
+    stays_in: list[str] = []
+
+
+class AtUsers(Result):
+    """What users of a place meet of an objective, served by a row of copies: the model and the network together."""
+
+    users: int
+    copies: int
+    objective: str
+    latency: Figure
+    limit_s: float
+
+
+class RegionChoiceRow(Result):
+    """One region. `usd_per_hour_alone`: what serving everything from there costs, on `machines`; None: `why_not`.
+
+    `on_demand_usd` and `spot_usd` are of one of these machines, `interruption` its band on spot. `grid` is unknown
+    where nothing is published. `egress_usd_per_gb`: the first paid tier to the internet.
+    """
+
+    cloud: str
+    region: str
+    place: str | None
+    country: str | None
+    latitude_degrees: float | None
+    longitude_degrees: float | None
+    is_chosen: bool
+    usd_per_hour_alone: float | None
+    machines: str | None
+    why_not: str | None
+    on_demand_usd: float | None
+    spot_usd: float | None
+    interruption: str | None
+    network: list[UserNetwork]
+    grid: Figure | None
+    grid_year: int | None
+    grid_source: str | None
+    power_usage_ratio: float
+    egress_usd_per_gb: float | None
+
+
+class Emitted(Result):
+    """Electricity and carbon of a row of copies, of its site and machines around the GPUs too."""
+
+    copies: int
+    kwh_per_hour: Figure
+    g_co2e_per_hour: Figure | None
+    kwh_per_million_output_tokens: Figure
+    g_co2e_per_million_output_tokens: Figure | None
+    year: int | None
+    source: str | None
+
+
+class EgressCost(Result):
+    """Answers that leave a region in a month, and what copying the weights there costs once; None: no price known."""
+
+    cloud: str
+    region: str
+    gb_per_month: float
+    usd_per_month: Figure | None
+    weights_gb: float
+    source: str | None
+    as_of: date | None
+
+
+class RegionPlan(FleetMix):
+    """A mix over regions, with users and regions.
+
+    `usd_per_kg_saved`: what a kilogram of CO2e less costs at the next cheaper grid; None where none is known.
+    """
+
+    users: list[UserPlace]
+    regions: list[RegionChoiceRow]
+    at_users: list[AtUsers] = []
+    emitted: list[Emitted] = []
+    egress: list[EgressCost] = []
+    usd_per_kg_saved: float | None = None
+
+    @property
+    def g_co2e_per_hour(self) -> float | None:
+        """All that is emitted in an hour; None where a part is not known."""
+        parts = [e.g_co2e_per_hour.value if e.g_co2e_per_hour is not None else None for e in self.emitted]
+        known = [part for part in parts if part is not None]
+        return sum(known) if parts and len(known) == len(parts) else None
