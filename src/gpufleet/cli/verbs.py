@@ -16,7 +16,7 @@ class Verb(NamedTuple):
 VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
-    Verb("mix", "gpufleet.cli.mix", "Several machine types for services whose requests differ, and who gets what"),
+    Verb("mix", "gpufleet.cli.mix", "Several machine types for one or many services, and who gets what"),
     Verb("regions", "gpufleet.cli.regions", "Where services run: price, network to users, residency, carbon"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
