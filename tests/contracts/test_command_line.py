@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def test_a_bare_group_lists_its_verbs_with_what_each_is_for(verb: Verb, run_gpuf
 
 @pytest.mark.parametrize("name", SUCH_AS)
 def test_the_example_of_a_verb_that_lacks_a_word_can_be_typed(name: str, run_gpufleet: Run) -> None:
-    words = SUCH_AS[name].split()
+    words = shlex.split(SUCH_AS[name])
     words = [f"{REPOSITORY}/{w}" if w.startswith(("measurements/", "examples/")) else w for w in words]
     done = run_gpufleet(*words[1:])
     assert " ".join(words[1:]).startswith(name)

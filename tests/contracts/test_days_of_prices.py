@@ -16,7 +16,11 @@ from gpufleet.cli import main
 from gpufleet.errors import DataMissing
 
 TODAY = date(2026, 11, 21)
-UNDATED = {f"{cloud}-price-list" for cloud in ("lambda", "nebius", "oci", "runpod", "verda")} | {"skypilot-aws-zones"}
+UNDATED_PRICES = {
+    *(f"{cloud}-price-list" for cloud in ("lambda", "nebius", "oci", "runpod", "verda")),
+    "skypilot-aws-zones",
+}
+UNDATED_PATHS = {"six-region-links"}
 INVENTED = "2026-01-01"
 
 
@@ -90,8 +94,9 @@ def test_a_csv_leaves_the_day_of_an_undated_copy_empty(capsys: pytest.CaptureFix
 
 def test_undated_copies_are_known_by_their_sources() -> None:
     catalog = load_catalog()
-    assert {source.id for source in catalog.sources.values() if source.first_seen} == UNDATED
-    assert {offer.source for offer in catalog.offers if offer.first_seen} == UNDATED
+    undated = {source.id for source in catalog.sources.values() if source.first_seen}
+    assert undated == UNDATED_PRICES | UNDATED_PATHS
+    assert {offer.source for offer in catalog.offers if offer.first_seen} == UNDATED_PRICES
 
 
 def test_an_undated_copy_is_never_fresh_enough_and_has_no_age() -> None:

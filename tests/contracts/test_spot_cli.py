@@ -228,8 +228,8 @@ def test_a_long_job_is_played_on_longer_ticks_and_fewer_draws_which_is_said(
     answer: SpotPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Coarser play hardly moves the cost, and availability is still that of ten minutes."""
-    monkeypatch.setattr("gpufleet.api.spot.MOST_PLAYED_TICKS", 60)
-    monkeypatch.setattr("gpufleet.api.spot.MOST_DRAWN_TICKS", 60 * 180)
+    monkeypatch.setattr("gpufleet.api.spot_supply.MOST_PLAYED_TICKS", 60)
+    monkeypatch.setattr("gpufleet.api.spot_supply.MOST_DRAWN_TICKS", 60 * 180)
     coarse = gpufleet.plan_spot(
         work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=90, zones=2
     )

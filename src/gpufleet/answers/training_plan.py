@@ -28,6 +28,7 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
+from gpufleet.results.job import PlayedOnSpot
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import GBIT, HOUR, KILO, MEGA
 
@@ -95,12 +96,7 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
     terms = step_terms(time)
     speed = speed_figures(time, terms, row)
     grade = worst(grade_of(time, rated.cluster.device), q, p).label
-    finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)
-    seldom_usd = money(p, paid)
-    usd, played = seldom_usd, None
-    if p.play is not None:
-        finish, paid = played_figure(p.play.elapsed_s, finish), played_figure(p.play.machine_s, paid)
-        usd, played = played_figure(p.play.usd, seldom_usd), played_on_spot(p.play, seldom_usd.value)
+    finish, paid, usd, played = end_of(p, grade)
     tokens_per_s = scaled(speed.tokens_per_s_per_gpu, layout.num_gpus)
     sequences = goal.steps(recipe) * goal.global_batch
     return TrainingDeployment(
@@ -140,6 +136,16 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         energy_kwh=energy(p, paid),
         network_is_assumed=is_network_assumed(q, p),
     )
+
+
+def end_of(p: TrainingPlacement, grade: str) -> tuple[Figure, Figure, Figure, PlayedOnSpot | None]:
+    """When it ends, the time that is paid for, and dollars; on spot as it was played, and how that was."""
+    finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)
+    usd, play = money(p, paid), p.play
+    if play is None:
+        return finish, paid, usd, None
+    finish, paid = played_figure(play.elapsed_s, finish), played_figure(play.machine_s, paid)
+    return finish, paid, played_figure(play.usd, usd), played_on_spot(play, usd.value)
 
 
 def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:

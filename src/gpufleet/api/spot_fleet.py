@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpufleet.answers.figures import spread_of
 from gpufleet.answers.spot import drawn_figure
+from gpufleet.answers.spot_markets import AskedMarkets
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot import plan_spot, zones_drawn
-from gpufleet.api.spot_markets import AskedMarkets, given, markets_of, offered, price_in
-from gpufleet.api.spot_service import MOST_SERVICE_MACHINES, chosen_play, prices_of, refuse_words_of_jobs, supply_of
+from gpufleet.api.spot import plan_spot
+from gpufleet.api.spot_markets import given, markets_of, offered, price_in
+from gpufleet.api.spot_service import MOST_SERVICE_MACHINES, chosen_play, prices_of, refuse_words_of_jobs
+from gpufleet.api.spot_supply import service_supply, zones_drawn
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -137,7 +140,7 @@ def list_price(instance: Instance, tables: Catalog) -> SpotPrice | None:
 def service_moved(today: SpotFleetRow, usd_per_hour: float, asked: SpotRequest, found: AskedMarkets) -> SpotFleetRow:
     """A service of several machines, held by the cheapest policy that keeps the target."""
     start = asked.restart_s or load_job_habits().restart_s
-    supply = supply_of(asked, today.instance_count, start.expected)
+    supply = service_supply(asked, today.instance_count, start.expected)
     market, told, play = chosen_play(asked, today.instance_count, start.expected, supply, found)
     usd = told.by_policy(told.runs.usd_per_hour(*prices_of(market)))[0]
     saved = drawn_figure(1 - usd / usd_per_hour, "1", supply.grade)
@@ -190,8 +193,6 @@ def run_usd(plan: SpotPlan, usd_per_hour: float) -> float:
 
 def saved_of_job(plan: SpotPlan, usd_per_hour: float) -> Figure:
     """What is saved of the same work at today's price of a machine."""
-    today_usd = run_usd(plan, usd_per_hour)
-    usd = plan.answer.usd
-    low, high = (usd.value if end is None else end for end in (usd.low, usd.high))
-    value = 1 - usd.value / today_usd
-    return Figure(value=value, unit="1", low=1 - high / today_usd, high=1 - low / today_usd, grade=usd.grade)
+    today_usd, usd = run_usd(plan, usd_per_hour), spread_of(plan.answer.usd)
+    low, value, high = (1 - end / today_usd for end in (usd.high, usd.expected, usd.low))
+    return Figure(value=value, unit="1", low=low, high=high, grade=plan.answer.usd.grade)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, OnDemandPrice, Place
 from gpufleet.catalog.areas import chosen_regions
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
 from gpufleet.catalog.tables import Catalog
@@ -11,65 +12,10 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.questions.spot import SpotRequest
-from gpufleet.records import dataclass
 from gpufleet.results.spot import SpotPrice
 
 YOURS, GIVEN = "yours", "given"
-
-
-@dataclass(frozen=True)
-class Place:
-    """One machine type in one region."""
-
-    cloud: str
-    region: str
-    instance: str
-    gpu: str
-    gpus_per_instance: float
-
-    @classmethod
-    def of(cls, instance: Instance, region: str) -> Place:
-        """A type of the tables."""
-        return cls(instance.cloud, region, instance.name, instance.accelerator, instance.gpu_count)
-
-
 NOWHERE = Place(YOURS, YOURS, YOURS, YOURS, 1)
-
-
-@dataclass(frozen=True)
-class OnDemandPrice:
-    """What a machine costs on demand in one place."""
-
-    place: Place
-    price: SpotPrice
-
-
-@dataclass(frozen=True)
-class MarketPrices:
-    """A place with prices of both kinds; the advisor's band of interruptions, where it is known."""
-
-    place: Place
-    spot: SpotPrice
-    on_demand: SpotPrice
-    interruption: str | None = None
-
-    @property
-    def spot_usd_per_hour(self) -> float:
-        """Of one machine."""
-        return self.spot.usd_per_hour
-
-    @property
-    def on_demand_usd_per_hour(self) -> float:
-        """Of one machine."""
-        return self.on_demand.usd_per_hour
-
-
-@dataclass(frozen=True)
-class AskedMarkets:
-    """Markets in the order of their price of spot, and where on demand alone costs least."""
-
-    markets: Sequence[MarketPrices]
-    alone: OnDemandPrice
 
 
 def markets_of(asked: SpotRequest, machines: Sequence[str], tables: Catalog) -> AskedMarkets:

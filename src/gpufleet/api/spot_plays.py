@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
+
+import numpy as np
 
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -12,6 +15,8 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.questions.spot import DEFAULT_ZONES
+
+SEED = 0
 
 
 def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> SpotPlays | None:
@@ -24,4 +29,6 @@ def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> S
         return matching_offers(tables, OfferFilter(clouds=clouds, price_kinds=[PriceKind.ON_DEMAND]))
 
     ratio = load_job_habits().planned_restart_ratio
-    return SpotPlays(load_availability_fit(), ratio, DEFAULT_ZONES, deadline_s, steady)
+    return SpotPlays(
+        load_availability_fit(), ratio, DEFAULT_ZONES, deadline_s, steady, partial(np.random.default_rng, SEED)
+    )

@@ -10,65 +10,44 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.spot import drawn_figure
+from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.answers.spot_service import InTime, ready_shares, service_play
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot import zones_drawn
 from gpufleet.api.spot_jobs import times
-from gpufleet.api.spot_markets import AskedMarkets, MarketPrices, markets_of
+from gpufleet.api.spot_markets import markets_of
+from gpufleet.api.spot_supply import ZoneSupply, service_supply
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.tables import Catalog
-from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.spot_services import ServicePolicy
 from gpufleet.errors import UsageError
-from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot_services import (
     PlayedPolicies,
     ServiceTarget,
     SpotAndOnDemand,
     chosen_policies,
     is_on_frontier,
-    most_nodes,
     play_policies,
-    tick_for,
 )
 from gpufleet.questions.spot import DEFAULT_TARGET, SpotRequest
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
-from gpufleet.results.base import Figure, Input
+from gpufleet.results.base import Input
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.spot import OnDemandAlone, SpotMarketRow
+from gpufleet.results.spot import SpotMarketRow
 from gpufleet.results.spot_service import SpotServicePlan, SpotServicePlay, ZonesPlay
-from gpufleet.simulate.spot_markets import drawn_nodes
-from gpufleet.simulate.spot_services import ZoneNodes
-from gpufleet.units import DAY, MINUTE
+from gpufleet.units import MINUTE
 
-DRAW_S, LEARNED_DRAWS, MOST_MARKETS, MOST_FEWER = 4 * DAY, 12, 6, 2
-PIECES, LEAST_PIECE_TICKS = 8, 2
+MOST_MARKETS, MOST_FEWER = 6, 2
 MOST_SERVICE_MACHINES = 50
 OF_JOBS = (
     "deadline_s", "work_s", "machine", "machines", "checkpoint_write_s", "checkpoint_every_s", "reserve_s",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class ZoneSupply:
-    """What zones have, in three parts: that which narrows policies down, which chooses, and which tells."""
-
-    narrows: ZoneNodes
-    chooses: ZoneNodes
-    tells: ZoneNodes
-    source: str
-    grade: str
-
-    def over(self, zones: int) -> ZoneNodes:
-        """What tells, of the first zones alone."""
-        return ZoneNodes.of(self.tells.nodes[:, :zones], self.tells.tick_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +82,7 @@ def plan_spot_service(
     answer = service.plan.answer
     there = replace(asked, regions=asked.regions or regions_of(service.plan))
     found = markets_of(there, [f"{answer.cloud}:{answer.instance}"], tables)
-    return answered(asked, service, supply_of(asked, service.num_machines, service.start_s.expected), found)
+    return answered(asked, service, service_supply(asked, service.num_machines, service.start_s.expected), found)
 
 
 def refuse_words_of_jobs(asked: SpotRequest) -> None:
@@ -135,42 +114,7 @@ def service_of(asked: SpotRequest, tables: Catalog) -> SpotService:
     if scaled is None:
         raise UsageError("the start of a machine cannot be estimated without objectives", expected="--restart 5min")
     start = start_of_machine(scaled, tables).seconds
-    low, high = (start.value if end is None else end for end in (start.low, start.high))
-    return SpotService(plan, scaled, num, Spread(low, start.value, high), start.grade, notes)
-
-
-def supply_of(asked: SpotRequest, num_machines: int, start_s: float) -> ZoneSupply:
-    """When zones have machines: by a trace, whose first half chooses and whose second tells, or drawn."""
-    fit = load_availability_fit()
-    if asked.trace is not None:
-        seen = read_spot_trace(str(asked.trace))
-        tick_s = tick_for(start_s, min(seen.tick_s, fit.tick_s))
-        nodes = seen.regridded(tick_s)
-        half = nodes.shape[1] // 2
-        if half < LEAST_PIECE_TICKS:
-            raise UsageError(
-                "the trace is too short", expected=f"{2 * LEAST_PIECE_TICKS} ticks of {tick_s:g} s at least"
-            )
-        chooses, tells = (in_pieces(part, tick_s) for part in (nodes[:, :half], nodes[:, half : 2 * half]))
-        return ZoneSupply(chooses, chooses, tells, f"your trace of {seen.span_s / DAY:.3g} days", "measured")
-    zones, source, grade = zones_drawn(asked, fit)
-    tick_s = tick_for(start_s, fit.tick_s)
-    ticks, most = round(DRAW_S / fit.tick_s), most_nodes(num_machines)
-    rng = np.random.default_rng(asked.seed)
-    narrows, chooses, tells = (
-        ZoneNodes.of(
-            np.repeat(drawn_nodes(rng, fit, zones, num, ticks, most), round(fit.tick_s / tick_s), axis=2), tick_s
-        )
-        for num in (LEARNED_DRAWS, asked.draws // 2, asked.draws // 2)
-    )
-    return ZoneSupply(narrows, chooses, tells, source, grade)
-
-
-def in_pieces(nodes: IntArray, tick_s: float) -> ZoneNodes:
-    """A trace by zone and tick in pieces of a day at least, for a range."""
-    num = int(np.clip(nodes.shape[1] * tick_s / DAY, 1, PIECES))
-    length = nodes.shape[1] // num
-    return ZoneNodes.of(np.stack([nodes[:, i * length : (i + 1) * length] for i in range(num)]), tick_s)
+    return SpotService(plan, scaled, num, spread_of(start), start.grade, notes)
 
 
 def chosen_play(
@@ -193,18 +137,18 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
     """The answer at the market where it costs least."""
     num, start = service.num_machines, service.start_s
     market, told, _ = chosen_play(asked, num, start.expected, supply, found)
-    prices, alone, policy = prices_of(market), alone_of(found, num), told.policies[0]
+    prices, alone, policy = prices_of(market), alone_at(found.alone, num), told.policies[0]
     in_time = None if service.scaled is None else in_time_at(service.scaled)
     answer, fixed, *others = (
         service_play(told, row, prices, supply.grade, in_time) for row in range(len(told.policies))
     )
-    rows = [market_row(told, each, alone.usd, supply.grade) for each in ranked(told, found)[:MOST_MARKETS]]
+    rows = [row_at(told, each, alone.usd, supply.grade) for each in ranked(told, found)[:MOST_MARKETS]]
     slow = play_policies(supply.tells, num, start.high, [policy])
     return SpotServicePlan(
         model=service.plan.model,
         num_machines=num,
         replicas_per_machine=service.plan.answer.replicas // num,
-        start=Figure(value=start.expected, unit="s", low=start.low, high=start.high, grade=service.start_grade),
+        start=spread_figure(start, "s", service.start_grade),
         target_ratio=target_of(asked),
         market=rows[0],
         markets=rows,
@@ -232,28 +176,10 @@ def prices_of(market: MarketPrices) -> SpotAndOnDemand:
     return SpotAndOnDemand(market.spot_usd_per_hour, market.on_demand_usd_per_hour)
 
 
-def alone_of(found: AskedMarkets, num: int) -> OnDemandAlone:
-    """All machines on demand, at the cheapest price on demand."""
-    place, price = found.alone.place, found.alone.price
-    usd = price.usd_per_hour * num
-    return OnDemandAlone(cloud=place.cloud, region=place.region, instance=place.instance, price=price, usd=usd)
-
-
-def market_row(told: PlayedPolicies, market: MarketPrices, alone_usd: float, grade: str) -> SpotMarketRow:
+def row_at(told: PlayedPolicies, market: MarketPrices, alone_usd: float, grade: str) -> SpotMarketRow:
     """What the answer's policy costs at a market."""
-    usd = drawn_figure(told.by_policy(told.runs.usd_per_hour(*prices_of(market)))[0], "USD/h", grade)
-    return SpotMarketRow(
-        cloud=market.place.cloud,
-        region=market.place.region,
-        instance=market.place.instance,
-        gpu=market.place.gpu,
-        gpus_per_instance=market.place.gpus_per_instance,
-        spot=market.spot,
-        on_demand=market.on_demand,
-        interruption=market.interruption,
-        usd=usd,
-        saved_ratio=1 - usd.value / alone_usd,
-    )
+    usd = told.by_policy(told.runs.usd_per_hour(*prices_of(market)))[0]
+    return market_row(market, drawn_figure(usd, "USD/h", grade), alone_usd)
 
 
 def undominated(plays: Sequence[SpotServicePlay]) -> list[SpotServicePlay]:

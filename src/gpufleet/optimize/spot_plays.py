@@ -39,7 +39,7 @@ from gpufleet.simulate.spot_markets import drawn_nodes
 from gpufleet.units import DAY
 
 P = TypeVar("P")
-MOST_NODES, SEED = 10_000, 0
+MOST_NODES = 10_000
 DRAWS, MOST_TICKS = 100, 100
 LONGEST_RATIO, LONGEST_SLACK_S = 4.0, 7 * DAY
 """A deadline later than so many times the work and so many days after it changes nothing: nobody waits so long."""
@@ -86,6 +86,7 @@ class SpotPlays:
     """Plays of the jobs of one question, all on the same draws: [draw, zone, tick of the fit].
 
     A planned start takes `start_ratio` times as long. `steady` sells machines on demand, whatever else is asked about.
+    `dice` gives the same numbers to each who asks.
     """
 
     fit: AvailabilityFit
@@ -93,6 +94,7 @@ class SpotPlays:
     num_zones: int
     deadline_s: float
     steady: Callable[[], Iterable[Offer]]
+    dice: Callable[[], np.random.Generator]
 
     @cached_property
     def net(self) -> Mapping[tuple[str, str, str], Offer]:
@@ -114,12 +116,11 @@ class SpotPlays:
         """Machines that zones have, for so many ticks at least."""
         length = 1 << max(num_ticks - 1, 1).bit_length()
         if length not in self._drawn:
-            rng = np.random.default_rng(SEED)
 
             def zones(rng: np.random.Generator) -> Sequence[SpotZone]:
                 return drawn_zones(rng, self.fit, self.num_zones)
 
-            self._drawn[length] = drawn_nodes(rng, self.fit, zones, DRAWS, length, MOST_NODES)
+            self._drawn[length] = drawn_nodes(self.dice(), self.fit, zones, DRAWS, length, MOST_NODES)
         return self._drawn[length]
 
     def play(self, job: PlannedJob) -> SpotPlay | None:
@@ -170,7 +171,7 @@ class SpotPlays:
         prices = np.full(self.num_zones, spot_usd), steady_usd
         market = SpotMarket(np.concatenate(list(is_available), axis=1), tick_s, *prices)
         hazards = AgedHazards.of_counts(HazardCounts.of(has_some, tick_s, AGES_S), one_tick_of(has_one, tick_s))
-        luck = drawn_luck(np.random.default_rng(SEED), question, DRAWS)
+        luck = drawn_luck(self.dice(), question, DRAWS)
         return SpotDraws(market, np.arange(DRAWS) * (2 * ticks), luck, hazards)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-
-from rich.cells import cell_len
+from unicodedata import east_asian_width
 
 from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
@@ -16,6 +15,7 @@ GAP = "  "
 MARK, NO_MARK, BELOW = "> ", "  ", "  "
 NARROWEST_CELL, NARROWEST_WRAP = 6, 16
 ELLIPSIS, SECOND_HALF = "…", "\ue000"
+TWO_PLACES = ("W", "F")
 CONTINUED, LISTING_WIDTH = " \\", 80
 
 
@@ -191,7 +191,7 @@ def wide(text: str) -> str:
     """
     if text.isascii():
         return text
-    return "".join(letter + SECOND_HALF * (cell_len(letter) - 1) for letter in text)
+    return "".join(letter + SECOND_HALF * (east_asian_width(letter) in TWO_PLACES) for letter in text)
 
 
 def narrow(text: str) -> str:
