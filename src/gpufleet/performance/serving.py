@@ -11,6 +11,7 @@ synchrony_ratio (`data/engines`)                        how far clients with equ
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
 eager_<format>_ratio                                    of a kernel with weights in this format over eager_kernel_s
+eager_expert_s (`data/engines`)                         host time of an expert where all are walked through
 host_sequence_s (`data/engines`)                        host time of every further sequence, the device waiting
 least_ratio (`data/calibration/formulas.toml`)          of its kernels' seconds that a decode step takes at least
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.precision_labels import AWQ
@@ -188,9 +190,13 @@ def host_times(model: StepModel) -> HostTimes:
 def launches_s(model: StepModel) -> FloatArray:
     """The host launching all kernels of a step one by one, by the format of the weights   [s].
 
-    o_eager r_format N   r: 1 but for formats whose products an engine takes longer to launch (`eager_<format>_ratio`)
+    o_eager r_format N + o_expert E   r: 1 but for formats whose products take longer to launch (`eager_<format>_ratio`)
+    E: routed experts of all layers, which some engines walk through one by one, chosen or not (`eager_expert_s`).
     """
-    return np.asarray(eager_kernel_s(model.candidates) * model.num_kernels, dtype=np.float64)
+    parts = [(block.count, block.feed_forward) for block in model.arch.blocks]
+    experts = sum(count * part.num_experts for count, part in parts if isinstance(part, MixtureOfExperts))
+    walked_s = model.candidates.engine_figure("eager_expert_s", 0.0) * experts
+    return np.asarray(eager_kernel_s(model.candidates) * model.num_kernels + walked_s, dtype=np.float64)
 
 
 def eager_kernel_s(candidates: Candidates) -> FloatArray:

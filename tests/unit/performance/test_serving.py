@@ -29,6 +29,7 @@ from gpufleet.performance.serving import (
     full_queue,
     held_back_steps,
     idle_ttft_s,
+    launches_s,
     loaded_ttft_s,
     lone_ttft_s,
     longest_gap_s,
@@ -284,6 +285,13 @@ def test_products_of_some_formats_take_the_host_longer_to_launch(label: str, rat
         palette=replace(llama.candidates.palette, weight_formats=(weight_format(llama.arch, label),)),
     )
     assert eager_kernel_s(candidates)[0] == pytest.approx(ratio * 1e-5)
+
+
+def test_a_host_that_walks_through_all_experts_takes_its_time_for_each() -> None:
+    """Mixtral 8x7B: eight experts in each of 32 layers, of which a token needs two."""
+    sparse, dense = (model(name, eager_expert_s=1e-4) for name in ("mixtral-8x7b", "llama-3.1-8b"))
+    assert launches_s(sparse)[0] == pytest.approx(32 * 8 * 1e-4)
+    assert launches_s(dense)[0] == 0.0
 
 
 def test_keys_and_values_written_out_for_each_query_head_pass_through_memory() -> None:
