@@ -14,6 +14,7 @@ from gpufleet.performance.serving import (
     engine_step_s,
     held_back_steps,
     idle_ttft_s,
+    launches_s,
     lone_ttft_s,
     longest_gap_s,
     phases,
@@ -106,7 +107,7 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])
     least = model.hardware.calibration.formulas.engine_steps.least_ratio.value
     least_s = graphed_s - kernels_s - sum(part.seconds for part in parts)
-    eager_us = float(c.engine_constant("eager_kernel_s")[0]) / MICROSECOND
+    eager_us = float(launches_s(model)[0]) / launched / MICROSECOND
     return [
         *parts,
         TimePart("no less than a share of the kernels", least_s, f"the least that a step takes: {least:g} x kernels"),
@@ -158,7 +159,8 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
-    launch, launched = constant("eager_kernel_s"), float(model.num_kernels[0])
+    launched = float(model.num_kernels[0])
+    launch = float(launches_s(model)[0]) / launched
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
