@@ -42,12 +42,12 @@ from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
 MOST_SERVICES = 100
-WHOLE_SHARE, SEARCH_SHARE = 0.2, 0.6
+WHOLE_SHARE, SEARCH_SHARE = 0.35, 0.8
 """Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
 
 The rest is for what limits, shares and machine types are worth.
 """
-ROUND_SHARE = 0.5
+ROUND_SHARE = 0.6
 """Of the time that is left for the mix, for each round of it."""
 QUESTION_SHARE = 0.3
 """Of the time that is left then, for each question of what limits, shares and offers are worth."""
@@ -435,14 +435,14 @@ def asked_beside(asked: Asked, posed: Posed, first: Rated | None) -> Mix | None:
 
 
 def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
-    """What it would cost if clouds had no shares, as far as is found: no more than with them."""
+    """What it would cost if clouds had no shares, no more than with them; None where that is not known well."""
     if not posed.problem.shares:
         return None
     free = replace(posed, problem=replace(posed.problem, shares=()))
     alone = on_one_type(free)
     is_cheaper = alone is not None and alone.mix.usd_per_hour < found.mix.usd_per_hour
     mix = asked_beside(asked, free, alone if is_cheaper else found)
-    return None if mix is None else mix.usd_per_hour
+    return None if mix is None or mix.gap_ratio > KNOWN_WELL else mix.usd_per_hour
 
 
 def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:

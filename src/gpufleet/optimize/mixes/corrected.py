@@ -149,8 +149,11 @@ def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
 
 def split_anew(problem: MixProblem, units: FloatArray) -> FloatArray | None:
     """Shares of the buckets over these units, the busiest least busy, [bucket, way]; None where they do not carry."""
-    share = np.zeros_like(problem.load_units)
-    for service, test in enumerate(survivals(problem)):
+    loads = np.where(units > 0, problem.load_units, np.inf)
+    if not np.all(np.isfinite(loads).any(axis=1)):
+        return None
+    share = np.zeros_like(loads)
+    for service, test in enumerate(survivals(replace(problem, load_units=loads))):
         if test.missed(units[test.ways]) is not None:
             return None
         buckets = np.flatnonzero(problem.service_of_bucket == service)
