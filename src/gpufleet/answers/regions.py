@@ -29,17 +29,21 @@ from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, UserNetwork, UserPlace
-from gpufleet.units import GB
+from gpufleet.units import GB, HOUR, MEGA
 
 
 class RegionFacts(NamedTuple):
-    """What is known of a region: where it is, its grid and site, and what bytes that leave it cost."""
+    """What is known of a region: where it is, its grid and site, and what bytes that leave it cost.
+
+    `usd_per_million_answer_tokens`: of answers on their way out, at the first price that is paid; 0 where none is known.
+    """
 
     place: Place | None
     country: str | None
     grid: GridCarbon | None
     usage: PowerUsage
     egress: EgressPrice | None
+    usd_per_million_answer_tokens: float = 0.0
 
 
 Facts = Mapping[RegionKey, RegionFacts]
@@ -83,6 +87,9 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
     """One region."""
     alone = [cheapest_alone(posed, s, key) for s in range(len(posed.services))]
     usd = None if any(a is None for a in alone) else sum(a.usd_per_hour for a in alone if a is not None)
+    if usd is not None:
+        tokens_per_s = sum(float(np.sum(service.answer_tokens_per_s)) for service in posed.services)
+        usd += tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens
     first = next((a for a in alone if a is not None), None)
     prices = {} if first is None else prices_of(posed, first.offer)
     reach = posed.services[0].reach
@@ -105,7 +112,7 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         grid_year=None if facts.grid is None else facts.grid.year,
         grid_source=None if facts.grid is None else facts.grid.source,
         power_usage_ratio=facts.usage.ratio.expected,
-        egress_usd_per_gb=first_paid(facts.egress),
+        egress_usd_per_gb=None if facts.egress is None else facts.egress.first_paid_usd_per_gb,
     )
 
 
@@ -191,13 +198,6 @@ def median_of(network: NetworkLatency) -> Figure:
 def figure_of(spread: Spread, unit: str, grade: Grade) -> Figure:
     """A spread as users get it."""
     return Figure(value=spread.expected, unit=unit, low=spread.low, high=spread.high, grade=grade.label)
-
-
-def first_paid(price: EgressPrice | None) -> float | None:
-    """The first tier that costs something; zero where all are free; None where no price is known."""
-    if price is None:
-        return None
-    return next((tier.usd_per_gb for tier in price.tiers if tier.usd_per_gb > 0), 0.0)
 
 
 def at_users(posed: Posed, found: Rated, copies: Sequence[MixCopies]) -> list[AtUsers]:
@@ -297,19 +297,20 @@ def egress_costs(
         key, model = region_of(posed.offers[posed.ways[w].offer]), posed.services[posed.ways[w].service].question.model
         sent[key] = sent.get(key, 0.0) + row.requests_per_s * output_tokens(posed, found, w)
         weights[key] = weights.get(key, 0.0) + float(weights_bytes_per_device(model.arch, model.arch.weights, 1, 1, 1))
-    return [egress_cost(key, tokens, weights[key], facts[key].egress, site) for key, tokens in sent.items()]
+    return [egress_cost(key, tokens, weights[key], facts[key], site) for key, tokens in sent.items()]
 
 
 def egress_cost(
-    key: RegionKey, tokens_per_s: float, weights_bytes: float, price: EgressPrice | None, site: SiteFigures
+    key: RegionKey, tokens_per_s: float, weights_bytes: float, facts: RegionFacts, site: SiteFigures
 ) -> EgressCost:
     """One region."""
-    each = site.bytes_per_streamed_token
+    each, price = site.bytes_per_streamed_token, facts.egress
     usd = answers_usd_per_month(tokens_per_s, 1.0, each, price)
     return EgressCost(
         cloud=key[0],
         region=key[1],
         gb_per_month=answers_gb_per_month(tokens_per_s, 1.0, each.value),
+        usd_per_hour=None if usd is None else tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens,
         usd_per_month=None if usd is None else figure_of(usd, "USD/month", Grade.ROOFLINE),
         weights_gb=weights_bytes / GB,
         source=None if price is None else price.source,

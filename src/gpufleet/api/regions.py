@@ -38,6 +38,7 @@ from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
 from gpufleet.optimize.mixes.terms import CARBON
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.performance.network_latency import round_trip
+from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
 from gpufleet.questions.regions import RegionRequest, parse_users
 from gpufleet.questions.words import refuse_out_of_range
@@ -98,7 +99,7 @@ def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
     )
     asked = replace(asked, prepared=prepared)
     reach = reach_of(request, asked.offers, tables) if request.users else None
-    terms = asked.terms
+    terms = replace(asked.terms, usd_per_million_answer_tokens=dict(egress_of_answers(asked.offers, tables)))
     if request.carbon_budget is not None:
         kg = dict(machine_carbon(asked.offers, request.year, tables))
         terms = replace(terms, most_kg_per_hour=request.carbon_budget, kg_per_hour=kg)
@@ -120,6 +121,15 @@ def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: C
     """Whether the grid of a region is known to emit at most so much."""
     found = grid_carbon(tables, cloud, region, year)
     return found is not None and found.g_co2e_per_kwh.expected <= most_g
+
+
+def egress_of_answers(offers: Iterable[Offer], tables: Catalog) -> Iterator[tuple[RegionKey, float]]:
+    """What a million tokens of answers, streamed, cost on their way out of each region that has a price   [USD]."""
+    each = load_site_figures().bytes_per_streamed_token.value
+    for key in sorted({(offer.cloud, offer.region) for offer in offers}):
+        price = egress_price(tables, *key)
+        if price is not None:
+            yield key, answers_usd_per_million_tokens(each, price.first_paid_usd_per_gb)
 
 
 def machine_carbon(
@@ -197,12 +207,14 @@ def said_of_places(
         "at_users": at_users(posed, found, copies),
         "emitted": emitted(posed, found, copies, facts, load_site_figures()),
         "egress": egress_costs(posed, found, copies, facts, load_site_figures()),
+        "egress_usd_per_hour": float(np.sum(found.problem.sending * found.mix.share)),
         "usd_per_kg_saved": usd_per_kg(asked, posed, found, request, tables),
     }
 
 
 def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[RegionKey, RegionFacts]:
     """What is known of every region that sells."""
+    usd = asked.terms.usd_per_million_answer_tokens
     return {
         key: RegionFacts(
             region_place(tables, *key),
@@ -210,6 +222,7 @@ def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[Regi
             grid_carbon(tables, *key, request.year),
             power_usage(*key, request.year),
             egress_price(tables, *key),
+            usd.get(key, 0.0),
         )
         for key in sorted({(offer.cloud, offer.region) for offer in asked.offers})
     }

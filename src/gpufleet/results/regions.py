@@ -78,11 +78,16 @@ class Emitted(Result):
 
 
 class EgressCost(Result):
-    """Answers that leave a region in a month, and what copying the weights there costs once; None: no price known."""
+    """Answers that leave a region, and how large one copy of the weights there is; None: no price known.
+
+    `usd_per_hour` is in the total: every byte at the first price that is paid. `usd_per_month` goes through the tiers
+    of a month, the free ones too, over the range of bytes a token.
+    """
 
     cloud: str
     region: str
     gb_per_month: float
+    usd_per_hour: float | None
     usd_per_month: Figure | None
     weights_gb: float
     source: str | None
@@ -92,7 +97,7 @@ class EgressCost(Result):
 class RegionPlan(FleetMix):
     """A mix over regions, with users and regions.
 
-    `usd_per_kg_saved`: what a kilogram of CO2e less costs at the next cheaper grid; None where none is known.
+    `egress_usd_per_hour`: what of the cost is for answers that leave. `usd_per_kg_saved`: what a kilogram of CO2e less costs at the next cheaper grid; None where none is known.
     """
 
     users: list[UserPlace]
@@ -100,6 +105,7 @@ class RegionPlan(FleetMix):
     at_users: list[AtUsers] = []
     emitted: list[Emitted] = []
     egress: list[EgressCost] = []
+    egress_usd_per_hour: float = 0.0
     usd_per_kg_saved: float | None = None
 
     @property

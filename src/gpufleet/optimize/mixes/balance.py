@@ -44,8 +44,8 @@ class Balance:
     price: FloatArray
 
 
-def balance(problem: MixProblem, units: FloatArray) -> Balance:
-    """The split of all buckets over these units that keeps the busiest least busy."""
+def balance(problem: MixProblem, units: FloatArray, most_sent_usd_per_hour: float = math.inf) -> Balance:
+    """The split of all buckets over these units that keeps the busiest least busy, and sending them within a cost."""
     from ortools.math_opt.python import mathopt
 
     usable = np.isfinite(problem.load_units) & (units > 0)[None, :]
@@ -65,6 +65,9 @@ def balance(problem: MixProblem, units: FloatArray) -> Balance:
         w: model.add_linear_constraint(mathopt.fast_sum(used) - float(units[w]) * busiest <= 0)
         for w, used in of_way.items()
     }
+    if problem.sending_usd_per_hour is not None and math.isfinite(most_sent_usd_per_hour):
+        sent = [float(problem.sending_usd_per_hour[key]) * s for key, s in share.items()]
+        model.add_linear_constraint(mathopt.fast_sum(sent) <= most_sent_usd_per_hour)
     model.minimize(busiest)
     answer = mathopt.solve(model, mathopt.SolverType.GLOP)
     values, duals, found = answer.variable_values(), answer.dual_values(), np.zeros_like(problem.load_units)
@@ -100,6 +103,6 @@ def carrying_worth(problem: MixProblem, price: FloatArray) -> float:
 
 
 def balanced(problem: MixProblem, mix: Mix) -> Mix:
-    """The same machines, with buckets split so that all are about as busy."""
-    found = balance(problem, mix.units)
+    """The same machines, with buckets split so that all are about as busy, and sent at no higher cost."""
+    found = balance(problem, mix.units, float(np.sum(problem.sending * mix.share)) + CARRIES)
     return mix if found.busiest > 1 + CARRIES else replace(mix, share=found.share)

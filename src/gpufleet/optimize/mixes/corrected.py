@@ -108,7 +108,7 @@ def with_units_more(posed: Posed, found: Rated) -> Rated | None:
     machines = np.maximum(found.problem.machines_of(units), found.mix.machines)
     if not found.problem.allows(machines):
         return None
-    cost = found.problem.cost_usd_per_hour(machines)
+    cost = found.problem.cost_usd_per_hour(machines, found.mix.share)
     return replace(found, mix=replace(found.mix, units=units, machines=machines, usd_per_hour=cost))
 
 
@@ -121,8 +121,9 @@ def whole_on_one_way(posed: Posed) -> Rated | None:
         needed = [units_whole(posed, w, way) for w, way in options]
         least = problem.least_replicas[s] / problem.replicas_per_unit[[w for w, _ in options]]
         count = np.ceil(np.maximum(needed, least) - ENOUGH)
+        sent = problem.sending[posed.buckets_of(s)].sum(axis=0)
         usd = [
-            count[i] * problem.machines_per_unit[w] * problem.usd_per_hour[way.offer]
+            count[i] * problem.machines_per_unit[w] * problem.usd_per_hour[way.offer] + sent[w]
             for i, (w, way) in enumerate(options)
         ]
         if not options or not np.isfinite(min(usd)):
@@ -134,7 +135,7 @@ def whole_on_one_way(posed: Posed) -> Rated | None:
     machines = problem.machines_of(units)
     if not problem.allows(machines) or problem.losses or problem.spare_machines:
         return None
-    return rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines)))
+    return rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines, share)))
 
 
 def units_whole(posed: Posed, w: int, way: Way) -> float:

@@ -152,6 +152,11 @@ class Service:
         """The rate of each bucket that capacity is bought for, [bucket]."""
         return np.array([b.rate_requests_per_s for b in self.buckets]) * (1 + self.question.demand.headroom_ratio)
 
+    @cached_property
+    def answer_tokens_per_s(self) -> FloatArray:
+        """Tokens of the answers of each bucket, at the rate that is expected, [bucket]."""
+        return np.array([b.rate_requests_per_s * b.as_class().output_tokens.mean for b in self.buckets])
+
     def sustained(self, request_class: RequestClass, candidates: Candidates) -> FloatArray:
         """What a replica of each candidate sustains of one class of requests   [1/s]."""
         return self.sustained_of(self.demand_of((request_class,)), candidates)

@@ -37,7 +37,7 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
     """
     if not np.all(np.isfinite(problem.load_units).any(axis=1)):
         return None
-    program, test, best, least = Program(problem), Survival(problem), hint, 0.0
+    program, test, best, least = Program(problem), Survival(problem), priced(problem, hint), 0.0
     cost = program.cost()
     while (answer := program.solved(cost, left_s(), best)) is not None:
         mix = program.read(answer)
@@ -50,6 +50,12 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
             break
         test.write(program)
     return None if best is None else balanced(problem, replace(best, least_usd_per_hour=min(least, best.usd_per_hour)))
+
+
+def priced(problem: MixProblem, mix: Mix | None) -> Mix | None:
+    """A mix at what it costs here, sending included."""
+    cost = None if mix is None else problem.cost_usd_per_hour(mix.machines, mix.share)
+    return None if mix is None or cost is None else replace(mix, usd_per_hour=cost)
 
 
 @dataclass
@@ -101,7 +107,7 @@ def repaired(problem: MixProblem, mix: Mix, test: Survival) -> Mix | None:
     if units is None:
         return None
     machines = np.maximum(problem.machines_of(units), mix.machines)
-    cost = problem.cost_usd_per_hour(machines)
+    cost = problem.cost_usd_per_hour(machines, mix.share)
     return replace(mix, machines=machines, units=units, usd_per_hour=cost) if problem.allows(machines) else None
 
 

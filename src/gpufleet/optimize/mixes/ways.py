@@ -110,6 +110,7 @@ def problem_of(
         shares=terms.cloud_shares(offers, machines),
         losses=terms.losses(offers, offer_of_way.tolist()),
         spare_machines=terms.spare_machines,
+        sending_usd_per_hour=sending(services, ways, offers, terms) if terms.usd_per_million_answer_tokens else None,
     )
 
 
@@ -125,6 +126,12 @@ def loads(
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
+
+
+def sending(services: Sequence[Service], ways: Sequence[Way], offers: Sequence[Offer], terms: Terms) -> FloatArray:
+    """What each bucket's answers cost on their way out of the regions of ways   [USD/h], [bucket, way]."""
+    tokens_per_s = np.concatenate([service.answer_tokens_per_s for service in services])
+    return np.stack([terms.sending_usd_per_hour(tokens_per_s, offers[way.offer]) for way in ways], axis=1)
 
 
 def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[str, str], list[tuple[int, int]]]]:
@@ -173,7 +180,7 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     Of offers that differ in their region alone the cheapest are kept, up to the first of which any number can be had;
     of every region where one may be lost.
     """
-    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
+    usd = [usd_per_bucket(service, held, terms) for service, held in zip(services, layouts, strict=True)]
     ratio: dict[Offer, float] = {}
     clouds = {share.cloud for share in terms.shares}
     for of_service in usd:
@@ -191,7 +198,7 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     )
 
 
-def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
+def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Offer, FloatArray]:
     """What carrying each bucket alone costs an hour through each offer, [bucket]; infinite where it does not."""
     found, rows = {}, rows_of_regions(service, layouts)
     for offer in service.question.offers:
@@ -199,8 +206,9 @@ def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray
         if held:
             rates = dict(zip(rows[region], service.rates_from(region, rows[region]).T, strict=True))
             carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
+            sent = terms.sending_usd_per_hour(service.answer_tokens_per_s, offer)
             with np.errstate(divide="ignore"):
-                found[offer] = effective_price(offer) * service.planned_requests_per_s / carried
+                found[offer] = effective_price(offer) * service.planned_requests_per_s / carried + sent
     return found
 
 
