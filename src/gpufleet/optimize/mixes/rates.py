@@ -142,6 +142,15 @@ class Service:
         found, limits = copies.capacity(), demand.workload.slo.limits
         return min(float(rates_over(found, np.array([0]), limits, n)[0]) for n in networks.values() if n is not None)
 
+    def sustained_whole(self, row: int, region: RegionKey) -> float:
+        """What a replica of a row sustains of all requests as they come, limits held for the users of each place."""
+        if self.reach is None:
+            return float(self.whole_requests_per_s[row])
+        everything = np.ones(len(self.buckets))
+        demand = self.sent(everything)
+        assert demand is not None, "a service has requests"
+        return self.sustained_as_sent(demand, everything, row, region)
+
     @cached_property
     def whole_requests_per_s(self) -> FloatArray:
         """What a replica sustains of all requests as they come, [row]."""

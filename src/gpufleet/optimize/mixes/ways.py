@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.mix import MixProblem
-from gpufleet.domain.offer import Offer
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.terms import Terms
@@ -175,16 +176,22 @@ def sold_to(service: Service) -> frozenset[Offer]:
 
 
 def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms) -> tuple[Offer, ...]:
-    """Offers that carry some bucket at a price near the cheapest of its cloud, where clouds have shares, or of all.
+    """Offers that carry some bucket at a price near the cheapest of their group, those of every group in turn.
 
     Of offers that differ in their region alone the cheapest are kept, up to the first of which any number can be had;
     of every region where one may be lost.
     """
-    usd = [usd_per_bucket(service, held, terms) for service, held in zip(services, layouts, strict=True)]
     ratio: dict[Offer, float] = {}
-    clouds = {share.cloud for share in terms.shares}
-    for of_service in usd:
-        for group in by_cloud(of_service, clouds):
+    instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
+    is_bounded = {
+        o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in sold_to(service)
+    }
+    usd = [usd_per_bucket(service, held, terms) for service, held in zip(services, layouts, strict=True)]
+    barred = frozenset(o for o in is_bounded if is_barred(o, instances[o.cloud, o.instance], terms))
+    skipped = barred if all(carries_all(costs, barred) for costs in usd) else frozenset[Offer]()
+    for costs in usd:
+        open_to_all = {o: cost for o, cost in costs.items() if o not in skipped}
+        for group in grouped(open_to_all, is_bounded, terms):
             best = np.min([cost for _, cost in group], axis=0)
             for offer, cost in group:
                 with np.errstate(invalid="ignore"):
@@ -192,10 +199,61 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
     keeps_regions = terms.survives_region or any(service.reach is not None for service in services)
     allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
-    worth = [offer for offer in distinct(allowed, keeps_regions) if ratio[offer] <= WORTH_RATIO]
-    return tuple(
-        sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))[:MOST_OFFERS]
-    )
+    worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
+    ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
+    rank = dict(ranked_in_groups(ordered, is_bounded, terms))
+    for at, offer in enumerate(leanest(usd, allowed, terms)):
+        rank[offer] = min(rank.get(offer, MOST_OFFERS), at)
+    return tuple(sorted(rank, key=rank.__getitem__)[:MOST_OFFERS])
+
+
+def leanest(usd: Sequence[Mapping[Offer, FloatArray]], offers: Collection[Offer], terms: Terms) -> list[Offer]:
+    """Offers that emit little for what they carry, the least first, where that is limited."""
+    if not math.isfinite(terms.most_kg_per_hour):
+        return []
+    kg: dict[Offer, float] = {}
+    for costs in usd:
+        for offer, cost in costs.items():
+            price = effective_price(offer)
+            if offer in offers and price > 0:
+                each = terms.kg_per_hour[offer.cloud, offer.region, offer.instance] / price
+                kg[offer] = min(kg.get(offer, math.inf), each * float(np.min(cost)))
+    return [offer for offer in sorted(kg, key=kg.__getitem__) if math.isfinite(kg[offer])][: MOST_OFFERS // 2]
+
+
+def is_limited(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether only so many of an offer can be had."""
+    return offer.most_instances is not None or any(quota.covers(offer, instance) for quota in terms.quotas)
+
+
+def is_barred(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether limits forbid an offer outright: a quota of none, or spot where none may be."""
+    is_spot = offer.price_kind is PriceKind.SPOT
+    none_had = any(quota.most_gpus == 0 and quota.covers(offer, instance) for quota in terms.quotas)
+    return none_had or (is_spot and terms.most_spot_ratio <= 0)
+
+
+def carries_all(usd: Mapping[Offer, FloatArray], barred: Collection[Offer]) -> bool:
+    """Whether each bucket has an offer that is not barred; where not, the answer says what has to give way."""
+    costs = [cost for offer, cost in usd.items() if offer not in barred]
+    return bool(costs) and bool(np.all(np.isfinite(np.min(costs, axis=0))))
+
+
+def group_of(offer: Offer, is_bounded: Mapping[Offer, bool], terms: Terms) -> tuple[str, bool, bool]:
+    """What an offer competes in: what a limit holds back must not push out what it leaves."""
+    is_spot = terms.most_spot_ratio < 1 and offer.price_kind is PriceKind.SPOT
+    return (offer.cloud if terms.clouds else "", is_spot, is_bounded[offer])
+
+
+def ranked_in_groups(
+    ordered: Sequence[Offer], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> Iterator[tuple[Offer, int]]:
+    """Each offer's place in its group."""
+    seen: Counter[tuple[str, bool, bool]] = Counter()
+    for offer in ordered:
+        group = group_of(offer, is_bounded, terms)
+        yield offer, seen[group]
+        seen[group] += 1
 
 
 def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Offer, FloatArray]:
@@ -221,15 +279,18 @@ def rows_of_regions(service: Service, layouts: Layouts) -> dict[tuple[str, str],
     return {region: list(rows) for region, rows in found.items()}
 
 
-def by_cloud(usd: Mapping[Offer, FloatArray], clouds: Collection[str]) -> list[list[tuple[Offer, FloatArray]]]:
-    """Offers with their costs: of these clouds alone, each apart, where clouds have shares; else all together."""
-    if not clouds:
-        return [list(usd.items())] if usd else []
-    groups = [[(o, cost) for o, cost in usd.items() if o.cloud == cloud] for cloud in sorted(clouds)]
-    return [group for group in groups if group]
+def grouped(
+    usd: Mapping[Offer, FloatArray], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> list[list[tuple[Offer, FloatArray]]]:
+    """Offers with their costs, each group apart; where clouds have shares, those of these clouds alone."""
+    groups: dict[tuple[str, bool, bool], list[tuple[Offer, FloatArray]]] = {}
+    for offer, cost in usd.items():
+        if not terms.clouds or offer.cloud in terms.clouds:
+            groups.setdefault(group_of(offer, is_bounded, terms), []).append((offer, cost))
+    return list(groups.values())
 
 
-def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Offer]:
+def distinct(offers: Mapping[Offer, float], is_bounded: Mapping[Offer, bool], keeps_regions: bool) -> Iterator[Offer]:
     """Of offers that are alike but for their region the cheapest, and further ones while each is bounded."""
     groups: dict[tuple[str, ...], list[Offer]] = {}
     for offer in offers:
@@ -238,5 +299,5 @@ def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Off
     for group in groups.values():
         for offer in sorted(group, key=lambda o: (effective_price(o), o.region)):
             yield offer
-            if offer.most_instances is None:
+            if not is_bounded[offer]:
                 break
