@@ -11,14 +11,19 @@ import numpy as np
 from gpufleet.answers.fleet_mix import used_ways
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
+from gpufleet.domain.mix import ROUNDING, Loss
 from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.place import Place
 from gpufleet.domain.site import GridCarbon, PowerUsage, SiteFigures
 from gpufleet.domain.slo import Limit
 from gpufleet.memory.weights import weights_bytes_per_device
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.balance import balance
+from gpufleet.optimize.mixes.corrected import Rated, as_sent
+from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, percentile_at_users_s, probing
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
@@ -28,14 +33,14 @@ from gpufleet.pricing.energy import per_million_tokens, site_g_co2_per_hour, sit
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, UserNetwork, UserPlace
+from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, UserNetwork, UserPlace
 from gpufleet.units import GB, HOUR, MEGA
 
 
 class RegionFacts(NamedTuple):
     """What is known of a region: where it is, its grid and site, and what bytes that leave it cost.
 
-    `usd_per_million_answer_tokens`: of answers on their way out, at the first price that is paid; 0 where none is known.
+    `usd_per_million_answer_tokens`: on their way out, at the first price that is paid; 0 where none is known.
     """
 
     place: Place | None
@@ -117,11 +122,17 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
 
 
 class Alone(NamedTuple):
-    """Machines of one offer that serve a whole service."""
+    """Machines of one offer that serve a whole service, `each` with so many replicas of a row."""
 
     offer: Offer
+    row: int
+    each: int
     machines: int
-    usd_per_hour: float
+
+    @property
+    def usd_per_hour(self) -> float:
+        """What they cost."""
+        return self.machines * effective_price(self.offer)
 
     @property
     def words(self) -> str:
@@ -135,12 +146,26 @@ def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:
     found: list[Alone] = []
     for offer in (o for o in s.question.offers if region_of(o) == key):
         for row, each in posed.layouts[service].get((offer.cloud, offer.instance), ()):
-            rates = s.rates_from(key, [row])[:, 0]
+            rates = s.rates_from(key, [row])[:, 0] if s.reach else s.whole_requests_per_s[[row] * len(s.buckets)]
             if np.all(rates > 0):
-                count = math.ceil(float(np.sum(s.planned_requests_per_s / (rates * each))) - 1e-9)
-                if offer.can_supply(count):
-                    found.append(Alone(offer, count, count * effective_price(offer)))
-    return min(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value), default=None)
+                count = machines_for(float(np.sum(s.planned_requests_per_s / (rates * each))), s.question.demand, each)
+                found.append(Alone(offer, row, each, count))
+    ordered = sorted(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value))
+    mixed = (as_mixed(s, key, alone) for alone in ordered)
+    return next((alone for alone in mixed if alone is not None and alone.offer.can_supply(alone.machines)), None)
+
+
+def as_mixed(service: Service, key: RegionKey, alone: Alone) -> Alone | None:
+    """The same with as many machines as all requests take together; None where they do not go together."""
+    rate, demand = service.sustained_whole(alone.row, key) * alone.each, service.question.demand
+    if not rate > 0:
+        return None
+    return alone._replace(machines=machines_for(demand.planned_requests_per_s / rate, demand, alone.each))
+
+
+def machines_for(load: float, demand: Demand, each: int) -> int:
+    """Machines for a load, at least the copies that were asked for, and those that may fail."""
+    return max(math.ceil(load - ROUNDING), -(-demand.min_replicas // each)) + demand.spare_machines
 
 
 def why_not(posed: Posed, key: RegionKey, facts: RegionFacts) -> str:
@@ -240,6 +265,28 @@ def around(network: NetworkLatency, median_s: float) -> NetworkLatency:
     return NetworkLatency(median_s, median_s + jitter_s, median_s, median_s, network.grade, network.source)
 
 
+def lost_regions(posed: Posed, found: Rated) -> list[RegionLost]:
+    """Where requests go when each region that has machines is lost, where the mix has to survive that."""
+    machines = found.mix.machines
+    bought = {" ".join(region_of(o)): region_of(o) for o, n in zip(posed.offers, machines, strict=True) if n > 0}
+    losses = [loss for loss in found.problem.losses if loss.name in bought]
+    return [lost_region(posed, found, loss, bought[loss.name]) for loss in losses] if is_installed() else []
+
+
+def lost_region(posed: Posed, found: Rated, loss: Loss, key: RegionKey) -> RegionLost:
+    """One region that is lost."""
+    left = loss.left(found.mix.units)
+    share = balance(found.problem, left).share
+    needed, _ = as_sent(posed, found.problem, share)
+    rates = np.concatenate([[b.rate_requests_per_s for b in service.buckets] for service in posed.services])
+    shares: dict[str, float] = {}
+    for w in np.flatnonzero(share.any(axis=0)):
+        name = " ".join(region_of(posed.offers[posed.ways[int(w)].offer]))
+        shares[name] = shares.get(name, 0.0) + float(rates @ share[:, w] / np.sum(rates))
+    busiest = float(np.max(needed / np.where(left > 0, left, 1.0)))
+    return RegionLost(cloud=key[0], region=key[1], shares=shares, busiest_ratio=busiest)
+
+
 def emitted(posed: Posed, found: Rated, copies: Sequence[MixCopies], facts: Facts, site: SiteFigures) -> list[Emitted]:
     """Electricity and carbon of every row of copies."""
     over = Spread(
@@ -313,6 +360,7 @@ def egress_cost(
         usd_per_hour=None if usd is None else tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens,
         usd_per_month=None if usd is None else figure_of(usd, "USD/month", Grade.ROOFLINE),
         weights_gb=weights_bytes / GB,
+        weights_usd=None if price is None else weights_bytes / GB * price.first_paid_usd_per_gb,
         source=None if price is None else price.source,
         as_of=None if price is None else price.as_of,
     )

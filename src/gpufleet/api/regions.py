@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.answers.regions import RegionFacts, at_users, egress_costs, emitted, region_rows, user_places
+from gpufleet.answers.regions import (
+    RegionFacts,
+    at_users,
+    egress_costs,
+    emitted,
+    lost_regions,
+    region_rows,
+    user_places,
+)
 from gpufleet.api.mixes import (
     MOST_SERVICES,
     Asked,
@@ -25,7 +33,7 @@ from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network_latency import load_measured_round_trips, load_network_model
-from gpufleet.catalog.sites import grid_carbon, load_site_figures, power_usage, spread_of
+from gpufleet.catalog.sites import grid_carbon, grid_years, load_site_figures, power_usage, spread_of
 from gpufleet.catalog.user_places import region_place, user_place
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Spread
@@ -34,17 +42,18 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.gathered import gathered
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
 from gpufleet.optimize.mixes.terms import CARBON
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.performance.network_latency import round_trip
 from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
-from gpufleet.questions.regions import RegionRequest, parse_users
+from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import RegionPlan
-from gpufleet.units import KILO
+from gpufleet.units import KILO, MILLISECOND
 
 LESS_CARBON = 0.9
 """Of what is emitted: what a kilogram less costs is asked of so much."""
@@ -73,22 +82,65 @@ def plan_regions(
         raise UsageError(
             "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
         )
+    refuse_contradictions(terms)
     tables = load_catalog() if catalog is None else catalog
     asked = placed(understood_mix(terms, asked_of, budget_usd_per_hour, tables), terms, tables)
     posed = posed_of(asked)
-    found = found_mix(asked, posed) if posed.ways else None
-    if found is None and not posed.ways:
-        raise Infeasible("no region serves as asked", hint=nowhere_hint(asked, terms))
+    refuse_unserved(asked, posed, terms)
+    sound = found_mix(asked, posed)
+    found = None if sound is None else gathered(posed, sound)
     mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
-    return RegionPlan(**dict(mix), **said_of_places(asked, terms, posed, found, mix.copies, tables))
+    of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
+    return RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
 
 
-def nowhere_hint(asked: Asked, request: RegionRequest) -> str:
-    """What to ask otherwise."""
-    if asked.reach is None:
-        return "Allow more regions, clouds or GPUs."
-    grid = " or a dirtier grid" if request.max_grid is not None else ""
-    return f"Allow a longer limit, more regions, clouds or GPUs{grid}; 'gpufleet mix' leaves the network out."
+def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:
+    """Say of whose requests no region keeps the limits, and why."""
+    reach, carried = asked.reach, np.asarray(np.isfinite(posed.problem.load_units).any(axis=1))
+    if carried.all():
+        return
+    if reach is None:
+        raise Infeasible("no region serves as asked", hint="Allow more regions, clouds or GPUs.")
+    buckets = [bucket for service in posed.services for bucket in service.buckets]
+    users = reach.users[next(b.users or 0 for b, is_carried in zip(buckets, carried, strict=True) if not is_carried)]
+    sold = {(offer.cloud, offer.region) for offer in asked.offers}
+    grid = " and with a grid that clean" if request.max_grid is not None else ""
+    if users.stays_in is not None and not sold & users.stays_in:
+        stay = " or ".join(request.stay or ())
+        raise Infeasible(
+            f"users in {users.place.name} have to be served in {stay}, where nothing allowed is sold{grid}",
+            hint="Allow a region there (--regions), or leave the area out of --stay.",
+        )
+    nearest = min((n.median_s for (at, _), n in reach.network.items() if reach.users[at] is users), default=math.inf)
+    raise Infeasible(
+        f"no region keeps the limits of users in {users.place.name}: the nearest is {duration_words(nearest)} away",
+        hint="Allow a longer limit, or more regions, clouds or GPUs; 'gpufleet mix' leaves the network out.",
+    )
+
+
+def duration_words(seconds: float) -> str:
+    """A round trip in words, as it is most often."""
+    return f"{seconds / MILLISECOND:.0f} ms" if math.isfinite(seconds) else "at an unknown distance"
+
+
+def unbound_areas(asked: Asked, request: RegionRequest) -> Iterator[str]:
+    """Areas that no users are in: they hold nobody."""
+    if asked.reach is not None and request.stay and all(group.stays_in is None for group in asked.reach.users):
+        yield f"No users are in {' or '.join(request.stay)}: --stay holds nobody there"
+
+
+def refuse_contradictions(request: RegionRequest) -> None:
+    """Refuse words that mean nothing together."""
+    if request.stay and not request.users:
+        raise UsageError(
+            "an area to stay in is of users, and there are none", found="--stay without --users",
+            hint="Say where they are: --users eu=60%,us=40%; or --regions eu, which keeps all there.",
+        )  # fmt: skip
+    years = grid_years()
+    if request.year is not None and request.year not in years:
+        raise UsageError(
+            "no grid is known of that year", found=request.year, expected=f"from {min(years)} to {max(years)}"
+        )
 
 
 def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
@@ -113,8 +165,18 @@ def clean_offers(offers: Iterable[Offer], request: RegionRequest, tables: Catalo
     kept = tuple(o for o in offers if is_clean(o.cloud, o.region, request.max_grid, request.year, tables))
     if not kept:
         most = f"at most {request.max_grid:g} g CO2e/kWh"
-        raise Infeasible("no allowed region has a grid that clean", hint=f"Allow more than {most}, or more clouds.")
+        raise Infeasible(f"no allowed region has a grid of {most}", hint=f"{cleanest(offers, request, tables)}.")
     return kept
+
+
+def cleanest(offers: Iterable[Offer], request: RegionRequest, tables: Catalog) -> str:
+    """The cleanest grid of all offers, in words."""
+    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in offers}}
+    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+    if not known:
+        return "No grid of an allowed region is known; allow more regions or clouds"
+    key = min(known, key=lambda key: (known[key], key))
+    return f"The cleanest that is known is {' '.join(key)}, {known[key]:.3g} g CO2e/kWh"
 
 
 def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: Catalog) -> bool:
@@ -167,11 +229,21 @@ def reach_of(request: RegionRequest, offers: Sequence[Offer], tables: Catalog) -
 
 def user_group(words: str, share: float, request: RegionRequest, tables: Catalog) -> UserGroup:
     """Users of a place, who stay in the areas asked for where they are in one."""
-    place = user_place(tables, words)
+    place = place_of_users(tables, words)
     areas = {area: regions_in(tables, area, None) for area in known_areas(request.stay or (), tables)}
     own = [regions for area, regions in areas.items() if is_in(place, words, area, tables)]
     stays = frozenset((r.cloud, r.region) for regions in own for r in regions)
     return UserGroup(place, share, stays if own else None)
+
+
+def place_of_users(tables: Catalog, words: str) -> Place:
+    """Where users are; several places without shares are told apart from one that is not known."""
+    try:
+        return user_place(tables, words)
+    except UnknownName:
+        if "," not in words:
+            raise
+        raise UsageError("users of several places have shares", found=words, expected=USERS_EXPECTED) from None
 
 
 def known_areas(areas: Sequence[str], tables: Catalog) -> list[str]:
@@ -208,6 +280,7 @@ def said_of_places(
         "emitted": emitted(posed, found, copies, facts, load_site_figures()),
         "egress": egress_costs(posed, found, copies, facts, load_site_figures()),
         "egress_usd_per_hour": float(np.sum(found.problem.sending * found.mix.share)),
+        "lost": lost_regions(posed, found),
         "usd_per_kg_saved": usd_per_kg(asked, posed, found, request, tables),
     }
 
@@ -250,5 +323,5 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
         MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
     )
     problem = replace(found.problem, limits=limits, most_machines=np.where(known, found.problem.most_machines, 0.0))
-    usd = usd_of(asked, problem)
+    usd = usd_of(asked, posed, problem)
     return None if usd is None else (usd - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))

@@ -30,6 +30,9 @@ def parse_users(said: Sequence[str]) -> list[tuple[str, float]]:
     pairs = [(place.strip(), parse_ratio(share)) for place, share in USER.findall(whole)]
     if len(pairs) > MOST_USERS:
         raise UsageError("too many places of users", found=len(pairs), expected=f"at most {MOST_USERS}")
+    nobody = [place for place, share in pairs if share <= 0]
+    if nobody:
+        raise UsageError("users of a place are none of them", found=f"{nobody[0]}=0", expected="a share above 0")
     total = sum(share for _, share in pairs)
     if abs(total - 1) > 1e-6:
         raise UsageError(

@@ -78,7 +78,7 @@ class Emitted(Result):
 
 
 class EgressCost(Result):
-    """Answers that leave a region, and how large one copy of the weights there is; None: no price known.
+    """Answers that leave a region, and one copy of the weights out of it; None: no price known.
 
     `usd_per_hour` is in the total: every byte at the first price that is paid. `usd_per_month` goes through the tiers
     of a month, the free ones too, over the range of bytes a token.
@@ -90,14 +90,28 @@ class EgressCost(Result):
     usd_per_hour: float | None
     usd_per_month: Figure | None
     weights_gb: float
+    weights_usd: float | None
     source: str | None
     as_of: date | None
+
+
+class RegionLost(Result):
+    """A region that is lost: the share of all requests that each other one then serves, and how busy copies are there.
+
+    `busiest_ratio`: of what copies sustain, headroom included.
+    """
+
+    cloud: str
+    region: str
+    shares: dict[str, float]
+    busiest_ratio: float
 
 
 class RegionPlan(FleetMix):
     """A mix over regions, with users and regions.
 
-    `egress_usd_per_hour`: what of the cost is for answers that leave. `usd_per_kg_saved`: what a kilogram of CO2e less costs at the next cheaper grid; None where none is known.
+    `egress_usd_per_hour`: what of the cost is for answers that leave. `usd_per_kg_saved`: what a kilogram of CO2e less
+    costs, of the cheapest fleet that emits a tenth less; None where none is known.
     """
 
     users: list[UserPlace]
@@ -106,6 +120,7 @@ class RegionPlan(FleetMix):
     emitted: list[Emitted] = []
     egress: list[EgressCost] = []
     egress_usd_per_hour: float = 0.0
+    lost: list[RegionLost] = []
     usd_per_kg_saved: float | None = None
 
     @property

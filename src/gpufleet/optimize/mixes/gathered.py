@@ -1,0 +1,52 @@
+"""Machines that are alike in several regions, in one of them where that costs no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+
+from gpufleet.optimize.mixes.balance import CARRIES, balance
+from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
+from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.ways import Posed
+
+
+def gathered(posed: Posed, found: Rated) -> Rated:
+    """The mix in fewer regions, as far as machines of one type can move; where one may be lost, as it is."""
+    if not is_installed() or found.problem.losses:
+        return found
+    bought = sorted((int(o) for o in np.flatnonzero(found.mix.machines)), key=lambda o: found.mix.machines[o])
+    for source, target in permutations(bought, 2):
+        if found.mix.machines[source] and found.mix.machines[target] and are_alike(posed, source, target):
+            found = moved(posed, found, source, target) or found
+    return found
+
+
+def are_alike(posed: Posed, first: int, second: int) -> bool:
+    """Whether two offers differ in their region alone."""
+    a, b = posed.offers[first], posed.offers[second]
+    return (a.cloud, a.instance, a.price_kind) == (b.cloud, b.instance, b.price_kind)
+
+
+def moved(posed: Posed, found: Rated, source: int, target: int) -> Rated | None:
+    """The mix with all machines of one offer in the region of another; None where it is dearer or does not hold."""
+    problem, units, machines = found.problem, found.mix.units.copy(), found.mix.machines.copy()
+    at = {(way.service, way.row): w for w, way in enumerate(posed.ways) if way.offer == target}
+    for w, way in enumerate(posed.ways):
+        if way.offer == source and units[w] > 0:
+            if (way.service, way.row) not in at:
+                return None
+            units[at[way.service, way.row]] += units[w]
+            units[w] = 0.0
+    machines[target], machines[source] = machines[target] + machines[source], 0.0
+    split = balance(problem, units)
+    if split.busiest > 1 + CARRIES or not problem.allows(machines):
+        return None
+    mix = trimmed(problem, replace(found.mix, machines=machines, units=units, share=split.share))
+    mix = replace(mix, usd_per_hour=problem.cost_usd_per_hour(machines, mix.share))
+    if mix.usd_per_hour > found.mix.usd_per_hour + ENOUGH:
+        return None
+    one = rated(posed, problem, mix)
+    return one if one.is_sound else None
