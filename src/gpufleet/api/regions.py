@@ -15,6 +15,7 @@ from gpufleet.answers.regions import (
     egress_costs,
     emitted,
     lost_regions,
+    region_of,
     region_rows,
     user_places,
 )
@@ -98,6 +99,7 @@ def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:
     """Say of whose requests no region keeps the limits, and why."""
     reach, carried = asked.reach, np.asarray(np.isfinite(posed.problem.load_units).any(axis=1))
     if carried.all():
+        refuse_lone_region(posed, request)
         return
     if reach is None:
         raise Infeasible("no region serves as asked", hint="Allow more regions, clouds or GPUs.")
@@ -116,6 +118,19 @@ def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:
         f"no region keeps the limits of users in {users.place.name}: the nearest is {duration_words(nearest)} away",
         hint="Allow a longer limit, or more regions, clouds or GPUs; 'gpufleet mix' leaves the network out.",
     )
+
+
+def refuse_lone_region(posed: Posed, request: RegionRequest) -> None:
+    """Refuse to survive the loss of a region that alone serves some users."""
+    if not request.survive_region:
+        return
+    where = np.array([" ".join(region_of(posed.offers[way.offer])) for way in posed.ways])
+    alone = [set(where[np.isfinite(row)]) for row in posed.problem.load_units if len(set(where[np.isfinite(row)])) == 1]
+    if alone:
+        raise Infeasible(
+            f"no other region can take over for {alone[0].pop()}",
+            hint="Allow more regions or a longer limit, or leave --survive-region out.",
+        )
 
 
 def duration_words(seconds: float) -> str:

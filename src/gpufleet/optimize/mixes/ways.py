@@ -132,7 +132,8 @@ def loads(
 def sending(services: Sequence[Service], ways: Sequence[Way], offers: Sequence[Offer], terms: Terms) -> FloatArray:
     """What each bucket's answers cost on their way out of the regions of ways   [USD/h], [bucket, way]."""
     tokens_per_s = np.concatenate([service.answer_tokens_per_s for service in services])
-    return np.stack([terms.sending_usd_per_hour(tokens_per_s, offers[way.offer]) for way in ways], axis=1)
+    found = [terms.sending_usd_per_hour(tokens_per_s, offers[way.offer]) for way in ways]
+    return np.asarray(np.array(found).reshape(len(ways), len(tokens_per_s)).T)
 
 
 def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[str, str], list[tuple[int, int]]]]:
