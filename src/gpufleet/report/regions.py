@@ -181,11 +181,12 @@ def regions_table(plan: RegionPlan) -> Table:
         Column("grid", "g CO2e/kWh", lambda g: "unknown" if g is None else significant(g), align="right"),
     ]
     more = f"{len(serve) - len(shown)} more serve all alone, dearer; -o json has all"
-    drawn = region_map(plan)
+    drawn, first = region_map(plan), ", the chosen first" if plan.machines else ""
     return Table(
         columns,
         [region_line(plan, r) for r in shown],
-        "Regions that serve everything alone, on one machine type" + (", the chosen first" if plan.machines else ""),
+        "Regions that serve everything alone, each service on one machine type"
+        + (", the chosen first" if plan.machines else ""),
         notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan)],
         chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
