@@ -24,7 +24,7 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, whole_on_one_way
+from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, whole_on_one_way
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
@@ -48,7 +48,10 @@ ROUND_SHARE = 0.5
 """Of the time that is left for the mix, for each round of it."""
 QUESTION_SHARE = 0.3
 """Of the time that is left then, for each question of what limits, shares and offers are worth."""
+KNOWN_WELL = 0.05
+"""The gap up to which what a further question costs is told."""
 WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
+TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
@@ -195,18 +198,18 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
 
 def found_mix(asked: Asked, posed: Posed) -> Rated | None:
     """The cheapest sound mix that was found, without rows that it can do without; None where none keeps all limits."""
-    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE))
+    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), whole_on_one_way(posed))
     return None if found is None else with_fewer_rows(posed, found)
 
 
-def sound_mix(posed: Posed, left_s: Callable[[], float]) -> Rated | None:
-    """The cheapest mix that holds as its requests are mixed, as far as the time allows."""
+def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
+    """The cheapest mix that holds as its requests are mixed, as far as the time allows; `first`: one that does."""
 
     def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
         rest_s = left_s() * (1 - ROUND_SHARE)
         return solved(problem, lambda: left_s() - rest_s, hint)
 
-    return corrected_mix(posed, solve, whole_on_one_way(posed))
+    return corrected_mix(posed, solve, first)
 
 
 def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
@@ -220,7 +223,12 @@ def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = 
 
 def posed_of(asked: Asked) -> Posed:
     """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked) for p in asked.prepared]
+    services = [service_of(p, asked, is_cut=True) for p in asked.prepared]
+    posed = pose(services, asked.terms, asked.today)
+    lost = uncarried(posed) if asked.reach is None else set()
+    if lost:
+        services = [service_of(p, asked, is_cut=s not in lost) for s, p in enumerate(asked.prepared)]
+        posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -228,18 +236,24 @@ def posed_of(asked: Asked) -> Posed:
                 f"no machine type keeps the objectives of {name}",
                 hint="'gpufleet plan serve' with these words says why.",
             )
-    return pose(services, asked.terms, asked.today)
+    return posed
 
 
-def service_of(prepared: Prepared, asked: Asked) -> Service:
-    """A service with its users, or in buckets of lengths, or whole where a bucket alone holds nowhere."""
-    question, calibration, by_answer = prepared.question, prepared.calibration, asked.request.route_by == BOTH
+def service_of(prepared: Prepared, asked: Asked, is_cut: bool) -> Service:
+    """A service with its users, or in buckets of lengths, or whole."""
     if asked.reach is not None:
-        return Service.of_users(question, calibration, asked.reach)
-    cut = Service.of(question, calibration, by_answer)
-    if np.all((cut.requests_per_s > 0).any(axis=1)):
-        return cut
-    return Service.of(question, calibration, by_answer, is_cut=False)
+        return Service.of_users(prepared.question, prepared.calibration, asked.reach)
+    by_answer = is_cut and asked.request.route_by == BOTH
+    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut)
+
+
+def uncarried(posed: Posed) -> set[int]:
+    """Services with a bucket that no machine carries of which one may be bought."""
+    problem = posed.problem
+    each = np.eye(problem.num_offers)
+    buyable = np.array([may_be_had(problem, machines) for machines in each], dtype=np.bool_)
+    carried = (np.isfinite(problem.load_units) & buyable[problem.offer_of_way][None, :]).any(axis=1)
+    return {int(s) for s in problem.service_of_bucket[~carried]}
 
 
 def without_mix(asked: Asked, posed: Posed) -> FleetMix:
@@ -261,6 +275,8 @@ def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     if near is None:
         return
     found = weight_shares(posed, near[1], asked.terms)
+    if asked.terms.tolerance_ratio is not None:
+        yield GivenWay(name=TOLERANCE, is_share=True, limit=asked.terms.tolerance_ratio, needed=near[0])
     for share in posed.problem.shares:
         has = found[share.name.removeprefix(SHARE_OF)]
         yield GivenWay(name=share.name, is_share=True, limit=share.share_ratio, needed=has)
@@ -298,7 +314,7 @@ def given_way(posed: Posed, name: str, excess: float) -> GivenWay:
 def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> FleetMix:
     """The answer with its machines."""
     mix, copies = found.mix, mix_copies(posed, found)
-    free, binding = usd_free(asked, posed), list(binding_limits(asked, posed, found))
+    free, binding = usd_free(asked, posed, found), list(binding_limits(asked, posed, found))
     machines = mix_machines(posed, found, [usd_without(asked, posed, found, o) for o in bought_offers(found)])
     left = float(np.maximum(found.problem.machines_today - mix.machines, 0.0) @ found.problem.leaving_usd_per_hour)
     notes = [
@@ -331,6 +347,7 @@ def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
         "usd_per_hour_one_type": None if None in alone else sum(usd for usd in alone if usd is not None),
         "asked_shares": {s.cloud: s.share_ratio for s in asked.terms.shares},
         "shares_of": "GPUs" if asked.terms.is_of_gpus else "cost",
+        "share_tolerance": asked.terms.tolerance_ratio,
         "num_offers": len(asked.offers),
         "num_buckets": posed.problem.num_buckets,
         "inputs": inputs,
@@ -350,6 +367,8 @@ def mix_service(prepared: Prepared, service: Service, usd_alone: float | None) -
         confidence=demand.confidence,
         num_buckets=len(service.buckets),
         usd_per_hour_alone=usd_alone,
+        clouds=list(prepared.request.clouds or ()),
+        reason=prepared.request.reason or "",
     )
 
 
@@ -385,25 +404,33 @@ def further_notes(asked: Asked) -> list[str]:
 
 
 def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float | None:
-    """What the cheapest mix without an offer costs, where the time allows to find one."""
+    """What the cheapest mix without an offer costs; None where that is not known well, or no mix does without it."""
     most = posed.problem.most_machines.copy()
     most[offer] = 0.0
-    usd = usd_of(asked, posed, replace(posed.problem, most_machines=most))
-    return None if usd is None or usd < found.mix.usd_per_hour else usd
+    without = replace(posed, problem=replace(posed.problem, most_machines=most))
+    mix = asked_beside(asked, without, whole_on_one_way(without))
+    if mix is None or mix.gap_ratio > KNOWN_WELL:
+        return None
+    return max(mix.usd_per_hour, found.mix.usd_per_hour)
 
 
-def usd_of(asked: Asked, posed: Posed, problem: MixProblem) -> float | None:
-    """What the cheapest mix of a problem costs, found in a part of the time; None where there is none, or no time."""
+def asked_beside(asked: Asked, posed: Posed, first: Rated | None) -> Mix | None:
+    """The cheapest mix of a further question, found in a part of the time that is left."""
     rest_s = asked.left_s(1.0) * (1 - QUESTION_SHARE)
     if rest_s <= 0 or not is_installed():
         return None
-    found = sound_mix(replace(posed, problem=problem), lambda: asked.left_s(1.0) - rest_s)
-    return None if found is None else found.mix.usd_per_hour
+    found = sound_mix(posed, lambda: asked.left_s(1.0) - rest_s, first)
+    return None if found is None else found.mix
 
 
-def usd_free(asked: Asked, posed: Posed) -> float | None:
-    """What it would cost if clouds had no shares."""
-    return usd_of(asked, posed, replace(posed.problem, shares=())) if posed.problem.shares else None
+def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
+    """What it would cost if clouds had no shares, as far as is found: no more than with them."""
+    if not posed.problem.shares:
+        return None
+    free = replace(posed, problem=replace(posed.problem, shares=()))
+    alone = whole_on_one_way(free)
+    mix = asked_beside(asked, free, found if alone is None else cheaper(found, alone))
+    return None if mix is None else mix.usd_per_hour
 
 
 def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:
@@ -439,6 +466,6 @@ def worth(
     asked: Asked, posed: Posed, found: Rated, problem: MixProblem, limit: MachineLimit, more: float
 ) -> Iterator[BindingLimit]:
     """A limit, where more of it saves."""
-    usd = usd_of(asked, posed, problem)
-    if usd is not None and usd < found.mix.usd_per_hour - WORTH_NOTHING:
-        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=usd)
+    mix = asked_beside(asked, replace(posed, problem=problem), found)
+    if mix is not None and mix.usd_per_hour < found.mix.usd_per_hour - WORTH_NOTHING:
+        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=mix.usd_per_hour)

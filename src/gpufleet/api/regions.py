@@ -22,10 +22,10 @@ from gpufleet.answers.regions import (
 from gpufleet.api.mixes import (
     MOST_SERVICES,
     Asked,
+    asked_beside,
     found_mix,
     posed_of,
     understood_mix,
-    usd_of,
     with_mix,
     without_mix,
 )
@@ -338,5 +338,8 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
         MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
     )
     problem = replace(found.problem, limits=limits, most_machines=np.where(known, found.problem.most_machines, 0.0))
-    usd = usd_of(asked, posed, problem)
-    return None if usd is None else (usd - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))
+    lean = asked_beside(asked, replace(posed, problem=problem), None)
+    if lean is None:
+        return None
+    saved = now - float(limits[-1].per_machine @ lean.machines)
+    return (lean.usd_per_hour - found.mix.usd_per_hour) / saved

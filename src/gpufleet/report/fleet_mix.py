@@ -42,6 +42,7 @@ def fleet_mix_page(mix: FleetMix) -> Page:
         latency_table(mix),
         *binding_tables(mix),
         *share_tables(mix),
+        *pinned_tables(mix),
     ]
     return Page(headline(mix), tables, notes(mix), [question(mix)])
 
@@ -104,15 +105,16 @@ def machines_table(mix: FleetMix) -> Table:
         Column("gpus", "GPUs", wraps=True),
         Column("price", "bought", where="everywhere" if len(bought) > 1 else "data"),
         Column("region", "region", wraps=True),
-        *(
-            [Column("without", "without it", lambda u: "-" if u is None else usd_per_hour(u), "right")]
-            if is_told
-            else []
-        ),
+        *([Column("without", "without it", hourly_or_none, "right")] if is_told else []),
     ]
     how = f", all {price_words(bought.pop())}" if len(bought) == 1 else ""
     rows = [machines_row(mix, at, m) for at, m in enumerate(mix.machines)]
     return Table(columns, rows, f"What to rent{how}", [WITHOUT] if is_told else [])
+
+
+def hourly_or_none(amount_usd: float | None) -> str:
+    """An amount by the hour, where there is one."""
+    return "-" if amount_usd is None else usd_per_hour(amount_usd)
 
 
 def price_words(kind: str) -> str:
@@ -279,11 +281,17 @@ def share_tables(mix: FleetMix) -> list[Table]:
         {"cloud": cloud, "asked": asked, "has": mix.cloud_shares.get(cloud, 0.0)}
         for cloud, asked in mix.asked_shares.items()
     ]
-    return [Table(columns, rows, f"Shares of clouds, of the {mix.shares_of}", free_lines(mix))]
+    return [Table(columns, rows, share_title(mix), free_lines(mix))]
+
+
+def share_title(mix: FleetMix) -> str:
+    """What shares are of, and how near they have to be."""
+    near = "one machine of the cloud" if mix.share_tolerance is None else f"{percent(mix.share_tolerance)} of all"
+    return f"Shares of clouds, of the {mix.shares_of}, within {near}"
 
 
 def free_lines(mix: FleetMix) -> list[str]:
-    """What the shares cost against free choice of the same clouds."""
+    """What the shares cost against free choice of the same clouds, as far as was found."""
     if mix.usd_per_hour_free is None or mix.usd_per_hour is None:
         return []
     free = f"A free choice among these clouds costs {usd_per_hour(mix.usd_per_hour_free)}"
@@ -291,6 +299,31 @@ def free_lines(mix: FleetMix) -> list[str]:
     if cost < SAME_COST:
         return [f"{free}: the shares cost nothing more."]
     return [f"{free}: the shares cost {usd_per_hour(cost)} more ({percent(cost / mix.usd_per_hour_free)})."]
+
+
+def pinned_tables(mix: FleetMix) -> list[Table]:
+    """Which services may run on some clouds alone, and why."""
+    columns = [
+        Column("service", "service", wraps=True),
+        Column("usd", "alone $/h", usd_or_none, align="right"),
+        Column("clouds", "may run on"),
+        Column("reason", "because of", wraps=True),
+    ]
+    rows = [
+        {
+            "service": s.model,
+            "usd": s.usd_per_hour_alone,
+            "clouds": ", ".join(s.clouds) or "any cloud",
+            "reason": s.reason or "-",
+        }
+        for s in mix.services
+    ]
+    return [Table(columns, rows, "Where services may run")] if any(s.reason for s in mix.services) else []
+
+
+def usd_or_none(amount_usd: float | None) -> str:
+    """An amount, where there is one."""
+    return "-" if amount_usd is None else usd(amount_usd)
 
 
 def given_way_table(given: Sequence[GivenWay]) -> Table:

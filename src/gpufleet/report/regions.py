@@ -185,8 +185,7 @@ def regions_table(plan: RegionPlan) -> Table:
     return Table(
         columns,
         [region_line(plan, r) for r in shown],
-        "Regions that serve everything alone, each service on one machine type"
-        + (", the chosen first" if plan.machines else ""),
+        f"Regions that serve everything alone, each service on one type{first}",
         notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan)],
         chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
@@ -248,7 +247,13 @@ def carbon_tables(plan: RegionPlan) -> list[Table]:
     sources = sorted({f"{e.source} {e.year}" for e in plan.emitted if e.source is not None})
     known = [f"Carbon of the grid: {', '.join(sources)}."] if sources else []
     saved = plan.usd_per_kg_saved
-    price = [] if saved is None else [f"A fleet that emits a tenth less costs {usd(saved)} more per kg CO2e saved."]
+    price = (
+        []
+        if saved is None
+        else [
+            f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e saved, machines working all day."
+        ]
+    )
     return [Table(columns, [carbon_row(plan, e) for e in plan.emitted], "Electricity and carbon", [*price, *known])]
 
 

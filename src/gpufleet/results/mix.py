@@ -73,7 +73,10 @@ class GivenWay(Result):
 
 
 class MixService(Result):
-    """A service of the mix; `usd_per_hour_alone`: its cheapest plan of one machine type, without the others."""
+    """A service of the mix; `usd_per_hour_alone`: its cheapest plan of one machine type, without the others.
+
+    `clouds`: where alone it may run, for a `reason`; none: anywhere.
+    """
 
     model: str
     requests_per_s: float
@@ -82,6 +85,8 @@ class MixService(Result):
     confidence: float
     num_buckets: int
     usd_per_hour_alone: float | None
+    clouds: list[str] = []
+    reason: str = ""
 
 
 class FleetMix(Judged):
@@ -89,8 +94,9 @@ class FleetMix(Judged):
 
     `least_usd_per_hour`: at the loads that were found no mix costs less; the gap to it is not proved to be needed.
     `leaving_usd_per_hour` is what giving up machines of today adds. `asked_shares` and `cloud_shares`: what each cloud
-    should have and has of `shares_of`; `usd_per_hour_free`: what the same clouds cost without shares. `given_way`:
-    where no mix keeps all limits, the least by which they have to give way; then there are no machines.
+    should have and has of `shares_of`, within `share_tolerance`, None: one machine of the cloud; `usd_per_hour_free`:
+    what the same clouds cost without shares. `given_way`: where no mix keeps all limits, the least by which they have
+    to give way; then there are no machines.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -108,6 +114,7 @@ class FleetMix(Judged):
     given_way: list[GivenWay] = []
     asked_shares: dict[str, float] = {}
     shares_of: str = "cost"
+    share_tolerance: float | None = None
     cloud_shares: dict[str, float] = {}
     usd_per_hour_free: float | None = None
     num_offers: int

@@ -158,24 +158,42 @@ def with_units_more(posed: Posed, found: Rated) -> Rated | None:
 
 
 def whole_on_one_way(posed: Posed) -> Rated | None:
-    """Each service whole on the one way that is cheapest for it; None where limits forbid that."""
+    """Each service whole on the one way that is cheapest beside those before it; None where limits forbid that."""
     problem = posed.problem
     share, units = np.zeros_like(problem.load_units), np.zeros(problem.num_ways)
     for s, service in enumerate(posed.services):
-        ways = np.array([w for w, way in enumerate(posed.ways) if way.service == s], dtype=np.int64)
-        count = np.array([units_alone(posed, int(w), service) for w in ways])
-        usd = count * problem.machines_per_unit[ways] * problem.usd_per_hour[problem.offer_of_way[ways]]
-        usd += problem.sending[posed.buckets_of(s)][:, ways].sum(axis=0)
-        if not np.isfinite(usd.min(initial=np.inf)):
+        chosen = cheapest_alone(posed, units, s, service)
+        if chosen is None:
             return None
-        chosen = int(np.argmin(usd))
-        units[ways[chosen]] = count[chosen]
-        share[posed.buckets_of(s), ways[chosen]] = 1.0
+        way, units = chosen
+        share[posed.buckets_of(s), way] = 1.0
     machines = problem.machines_of(units)
     if not problem.allows(machines):
         return None
     found = rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines, share)))
     return found if found.is_sound else None
+
+
+def cheapest_alone(posed: Posed, units: FloatArray, s: int, service: Service) -> tuple[int, FloatArray] | None:
+    """The way that carries a service at least cost beside these units, within what may be had; with all units then."""
+    problem = posed.problem
+    ways = [w for w, way in enumerate(posed.ways) if way.service == s]
+    count = {w: units_alone(posed, w, service) for w in ways}
+    each = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
+    sent = problem.sending[posed.buckets_of(s)].sum(axis=0)
+    usd = {w: n * float(each[w]) + float(sent[w]) for w, n in count.items()}
+    for w in sorted((w for w in ways if np.isfinite(usd[w])), key=usd.__getitem__):
+        more = units + count[w] * (np.arange(problem.num_ways) == w)
+        if may_be_had(problem, problem.machines_of(more)):
+            return w, more
+    return None
+
+
+def may_be_had(problem: MixProblem, machines: FloatArray) -> bool:
+    """Whether so many machines are within every quota and the budget, whatever is bought beside them."""
+    counted = (limit for limit in problem.limits if np.all(limit.per_machine >= 0))
+    within = all(float(limit.per_machine @ machines) <= limit.most * (1 + ENOUGH) for limit in counted)
+    return within and bool(np.all(machines <= problem.most_machines))
 
 
 def units_alone(posed: Posed, w: int, service: Service) -> float:

@@ -1,0 +1,131 @@
+"""A mix holds as its requests are mixed: loads of buckets do not add up, and what a loss leaves has to carry all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpufleet.api.mixes import MixRequest, posed_of, solved, sound_mix, understood_mix
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
+from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes.balance import balance
+from gpufleet.optimize.mixes.corrected import (
+    Rated,
+    as_sent,
+    cheaper,
+    corrected_mix,
+    rated,
+    trimmed,
+    whole_on_one_way,
+    with_units_more,
+)
+from gpufleet.optimize.mixes.simpler import with_fewer_rows
+from gpufleet.optimize.mixes.ways import Posed
+
+CHAT = ServeRequest(
+    "llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], regions=["us-east-1"],
+    gpus=["H100", "L40S"],
+)  # fmt: skip
+
+
+def posed(request: ServeRequest = CHAT) -> Posed:
+    return posed_of(understood_mix(MixRequest(), [request], None, load_catalog()))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Posed:
+    return posed()
+
+
+def in_time() -> float:
+    return 20.0
+
+
+def at_once(problem: MixProblem, hint: Mix | None) -> Mix | None:
+    return solved(problem, in_time, hint)
+
+
+def test_the_requests_that_a_type_gets_take_more_of_it_than_the_sum_of_their_loads(plain: Posed) -> None:
+    """Short requests wait behind long ones: a mixture is not as light as its parts apart."""
+    problem = plain.problem
+    way = int(np.flatnonzero(np.isfinite(problem.load_units).all(axis=0))[0])
+    share = np.zeros_like(problem.load_units)
+    share[:, way] = 1.0
+    needed, _ = as_sent(plain, problem, share)
+    assert needed[way] != pytest.approx(problem.used_units(share)[way], rel=1e-3)
+    only = np.flatnonzero(np.arange(problem.num_ways) != way)
+    assert not needed[only].any()
+
+
+def test_a_corrected_mix_holds_and_its_loads_are_those_of_its_mixtures(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    assert found.is_sound
+    assert np.all(found.needed_units <= found.mix.units + 1e-6)
+    one = whole_on_one_way(plain)
+    assert one is not None
+    assert found.mix.usd_per_hour < one.mix.usd_per_hour
+
+
+def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> None:
+    one = whole_on_one_way(plain)
+    assert one is not None
+    assert np.count_nonzero(one.mix.units) == 1
+    kept = corrected_mix(plain, lambda problem, hint: None, one)
+    assert kept is one
+
+
+def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
+    asked = posed(replace(CHAT, spare_machines=1))
+    found = sound_mix(asked, in_time, whole_on_one_way(asked))
+    assert found is not None
+    problem = found.problem
+    for way in np.flatnonzero(found.mix.units > 0):
+        left = found.mix.units - (np.arange(problem.num_ways) == way)
+        needed, _ = as_sent(
+            asked, problem, trimmed(problem, replace(found.mix, share=balance(problem, left).share)).share
+        )
+        before, _ = as_sent(asked, problem, found.mix.share)
+        assert np.all(needed <= left + 1e-6) or np.all(before <= left + 1e-6)
+
+
+@pytest.mark.parametrize("lost", [{}, {"spare_machines": 2}, {"zones": 2}, {"zones": 3}])
+def test_one_type_costs_what_a_plan_costs_with_spares_and_zones(lost: dict[str, int]) -> None:
+    asked = replace(CHAT, **lost)  # type: ignore[arg-type]
+    one = whole_on_one_way(posed(asked))
+    assert one is not None
+    assert one.mix.usd_per_hour == pytest.approx(plan_serve(asked).answer.usd_per_hour)
+
+
+def test_a_mix_that_does_not_hold_gets_units_until_it_does(plain: Posed) -> None:
+    one = whole_on_one_way(plain)
+    assert one is not None
+    scarce = rated(plain, plain.problem, replace(one.mix, units=np.minimum(one.mix.units, 1.0)))
+    assert not scarce.is_sound
+    grown = with_units_more(plain, scarce)
+    assert grown is not None
+    assert grown.is_sound
+    assert np.array_equal(grown.mix.units, one.mix.units)
+
+
+def test_rows_that_nobody_needs_are_dropped_and_the_cost_is_no_higher(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    doubled = rated(plain, found.problem, replace(found.mix, units=found.mix.units + (found.mix.units > 0)))
+    fewer = with_fewer_rows(plain, doubled)
+    assert fewer.is_sound
+    assert np.count_nonzero(fewer.mix.units) <= np.count_nonzero(doubled.mix.units)
+    assert fewer.mix.usd_per_hour <= doubled.mix.usd_per_hour
+
+
+def test_of_equally_cheap_mixes_the_one_of_which_more_is_proved_is_kept(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    unproved: Rated = replace(found, mix=replace(found.mix, least_usd_per_hour=0.0))
+    assert cheaper(unproved, found).mix.least_usd_per_hour == found.mix.least_usd_per_hour
+    dearer = replace(found, mix=replace(found.mix, usd_per_hour=found.mix.usd_per_hour + 1))
+    assert cheaper(unproved, dearer).mix.usd_per_hour == found.mix.usd_per_hour
