@@ -20,11 +20,11 @@ from gpufleet.domain.slo import Limit
 from gpufleet.memory.weights import weights_bytes_per_device
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.mixes.balance import balance
 from gpufleet.optimize.mixes.corrected import Rated, as_sent
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, percentile_at_users_s, probing
+from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
 from gpufleet.performance.summed_latency import network_delays
@@ -270,13 +270,18 @@ def lost_regions(posed: Posed, found: Rated) -> list[RegionLost]:
     machines = found.mix.machines
     bought = {" ".join(region_of(o)): region_of(o) for o, n in zip(posed.offers, machines, strict=True) if n > 0}
     losses = [loss for loss in found.problem.losses if loss.name in bought]
-    return [lost_region(posed, found, loss, bought[loss.name]) for loss in losses] if is_installed() else []
+    if not is_installed():
+        return []
+    rows = (lost_region(posed, found, loss, bought[loss.name]) for loss in losses)
+    return [row for row in rows if row is not None]
 
 
-def lost_region(posed: Posed, found: Rated, loss: Loss, key: RegionKey) -> RegionLost:
-    """One region that is lost."""
+def lost_region(posed: Posed, found: Rated, loss: Loss, key: RegionKey) -> RegionLost | None:
+    """One region that is lost; None where what is left does not carry all."""
     left = loss.left(found.mix.units)
-    share = balance(found.problem, left).share
+    share = cheapest_split(found.problem, left)
+    if share is None:
+        return None
     needed, _ = as_sent(posed, found.problem, share)
     rates = np.concatenate([[b.rate_requests_per_s for b in service.buckets] for service in posed.services])
     shares: dict[str, float] = {}

@@ -342,4 +342,4 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
     if lean is None:
         return None
     saved = now - float(limits[-1].per_machine @ lean.machines)
-    return (lean.usd_per_hour - found.mix.usd_per_hour) / saved
+    return float((lean.usd_per_hour - found.mix.usd_per_hour) / saved)

@@ -248,11 +248,7 @@ def carbon_tables(plan: RegionPlan) -> list[Table]:
     known = [f"Carbon of the grid: {', '.join(sources)}."] if sources else []
     saved = plan.usd_per_kg_saved
     price = (
-        []
-        if saved is None
-        else [
-            f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e saved, machines working all day."
-        ]
+        [] if saved is None else [f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e."]
     )
     return [Table(columns, [carbon_row(plan, e) for e in plan.emitted], "Electricity and carbon", [*price, *known])]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.records import dataclass
 
 CARRIES = 1e-7
@@ -44,8 +45,8 @@ class Balance:
     price: FloatArray
 
 
-def balance(problem: MixProblem, units: FloatArray, most_sent_usd_per_hour: float = math.inf) -> Balance:
-    """The split of all buckets over these units that keeps the busiest least busy, and sending them within a cost."""
+def balance(problem: MixProblem, units: FloatArray) -> Balance:
+    """The split of all buckets over these units that keeps the busiest least busy."""
     from ortools.math_opt.python import mathopt
 
     usable = np.isfinite(problem.load_units) & (units > 0)[None, :]
@@ -65,9 +66,6 @@ def balance(problem: MixProblem, units: FloatArray, most_sent_usd_per_hour: floa
         w: model.add_linear_constraint(mathopt.fast_sum(used) - float(units[w]) * busiest <= 0)
         for w, used in of_way.items()
     }
-    if problem.sending_usd_per_hour is not None and math.isfinite(most_sent_usd_per_hour):
-        sent = [float(problem.sending_usd_per_hour[key]) * s for key, s in share.items()]
-        model.add_linear_constraint(mathopt.fast_sum(sent) <= most_sent_usd_per_hour)
     model.minimize(busiest)
     answer = mathopt.solve(model, mathopt.SolverType.GLOP)
     values, duals, found = answer.variable_values(), answer.dual_values(), np.zeros_like(problem.load_units)
@@ -103,6 +101,9 @@ def carrying_worth(problem: MixProblem, price: FloatArray) -> float:
 
 
 def balanced(problem: MixProblem, mix: Mix) -> Mix:
-    """The same machines, with buckets split so that all are about as busy, and sent at no higher cost."""
-    found = balance(problem, mix.units, float(np.sum(problem.sending * mix.share)) + CARRIES)
+    """The same machines, with buckets split so that sending them costs least, and then all are about as busy."""
+    if problem.sending_usd_per_hour is not None:
+        share = cheapest_split(problem, mix.units)
+        return mix if share is None else replace(mix, share=share)
+    found = balance(problem, mix.units)
     return mix if found.busiest > 1 + CARRIES else replace(mix, share=found.share)

@@ -7,9 +7,9 @@ from itertools import permutations
 
 import numpy as np
 
-from gpufleet.optimize.mixes.balance import CARRIES, balance
 from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
 from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
 
 
@@ -41,10 +41,10 @@ def moved(posed: Posed, found: Rated, source: int, target: int) -> Rated | None:
             units[at[way.service, way.row]] += units[w]
             units[w] = 0.0
     machines[target], machines[source] = machines[target] + machines[source], 0.0
-    split = balance(problem, units)
-    if split.busiest > 1 + CARRIES or not problem.allows(machines):
+    share = cheapest_split(problem, units)
+    if share is None or not problem.allows(machines):
         return None
-    mix = trimmed(problem, replace(found.mix, machines=machines, units=units, share=split.share))
+    mix = trimmed(problem, replace(found.mix, machines=machines, units=units, share=share))
     mix = replace(mix, usd_per_hour=problem.cost_usd_per_hour(machines, mix.share))
     if mix.usd_per_hour > found.mix.usd_per_hour + ENOUGH:
         return None
