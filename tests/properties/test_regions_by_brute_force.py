@@ -96,20 +96,9 @@ def test_the_programme_finds_what_trying_everything_finds(first: int) -> None:
     for seed in range(first, first + 20):
         case = random_case(seed)
         mix, usd = solve_mix(problem_of(case), lambda: 20.0), brute_force_usd(case)
-        if mix is None:
-            assert usd == math.inf, seed
-            continue
-        more_machines_usd = (MOST_MACHINES + 1) * float(case.usd.min())
-        assert mix.usd_per_hour == pytest.approx(usd) or (
-            usd > more_machines_usd and more_machines_usd <= mix.usd_per_hour < usd
-        ), seed
-        assert mix.gap_ratio < 1e-5, seed
-
-
-def test_most_cases_are_within_what_is_tried() -> None:
-    usd = [(brute_force_usd(case), case) for case in map(random_case, range(CASES))]
-    told = [u for u, case in usd if u <= (MOST_MACHINES + 1) * float(case.usd.min())]
-    assert len(told) > CASES / 2
+        found_usd = math.inf if mix is None else mix.usd_per_hour
+        assert found_usd == pytest.approx(usd), seed
+        assert mix is None or mix.gap_ratio < 1e-5, seed
 
 
 @pytest.mark.parametrize("seed", range(20))
