@@ -128,10 +128,15 @@ class Service:
         return rates
 
     def sustained_as_sent(self, demand: Demand, share: FloatArray, row: int, region: RegionKey) -> float:
-        """What a replica of a row sustains of what it is sent, limits held for the users of each place   [1/s]."""
+        """What a replica of a row sustains of what it is sent, limits held for the users of each place   [1/s].
+
+        Requests of one class are alike wherever users are: the strictest limit left counts.
+        """
         one = self.every.take(np.array([row]))
         if self.reach is None:
             return float(self.sustained_of(demand, one)[0])
+        if len(self.classes) == 1:
+            return float(self.rates_from(region, [row])[share > 0, 0].min())
         probed = replace(demand, workload=Workload.of(tuple(map(probing, demand.workload.classes))))
         copies, kept = self.runnable(probed, one)
         networks = {
@@ -146,10 +151,16 @@ class Service:
         """What a replica of a row sustains of all requests as they come, limits held for the users of each place."""
         if self.reach is None:
             return float(self.whole_requests_per_s[row])
-        everything = np.ones(len(self.buckets))
-        demand = self.sent(everything)
-        assert demand is not None, "a service has requests"
-        return self.sustained_as_sent(demand, everything, row, region)
+        if (region, row) not in self._whole_from_region:
+            everything = np.ones(len(self.buckets))
+            demand = self.sent(everything)
+            assert demand is not None, "a service has requests"
+            self._whole_from_region[region, row] = self.sustained_as_sent(demand, everything, row, region)
+        return self._whole_from_region[region, row]
+
+    @cached_property
+    def _whole_from_region(self) -> dict[tuple[RegionKey, int], float]:
+        return {}
 
     @cached_property
     def whole_requests_per_s(self) -> FloatArray:
