@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -107,7 +107,7 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         longitude_degrees=None if facts.place is None else facts.place.longitude_degrees,
         is_chosen=is_chosen,
         usd_per_hour_alone=usd,
-        machines=None if usd is None else " + ".join(a.words for a in alone if a is not None),
+        machines=None if usd is None else machines_words(a for a in alone if a is not None),
         why_not=None if usd is not None else why_not(posed, key, facts),
         on_demand_usd=price_of(prices.get(PriceKind.ON_DEMAND)),
         spot_usd=price_of(prices.get(PriceKind.SPOT)),
@@ -134,10 +134,13 @@ class Alone(NamedTuple):
         """What they cost."""
         return self.machines * effective_price(self.offer)
 
-    @property
-    def words(self) -> str:
-        """How many of which."""
-        return f"{self.machines}x {self.offer.instance}"
+
+def machines_words(alone: Iterable[Alone]) -> str:
+    """How many of which, of all services together."""
+    held: dict[str, int] = {}
+    for each in alone:
+        held[each.offer.instance] = held.get(each.offer.instance, 0) + each.machines
+    return " + ".join(f"{count}x {instance}" for instance, count in held.items())
 
 
 def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:

@@ -241,8 +241,9 @@ def carbon_tables(plan: RegionPlan) -> list[Table]:
         Column("row", "row", align="right"),
         Column("region", "region", wraps=True),
         Column("kwh", "kWh/h"),
-        Column("kg", "kg CO2e/h"),
-        Column("tokens", "per 1M output tokens", wraps=True),
+        Column("kg", "kg CO2e/h", wraps=True),
+        Column("kwh_of_tokens", "kWh/1M", significant, align="right"),
+        Column("g_of_tokens", "g/1M", significant, align="right"),
     ]
     sources = sorted({f"{e.source} {e.year}" for e in plan.emitted if e.source is not None})
     known = [f"Carbon of the grid: {', '.join(sources)}."] if sources else []
@@ -250,19 +251,26 @@ def carbon_tables(plan: RegionPlan) -> list[Table]:
     price = (
         [] if saved is None else [f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e."]
     )
-    return [Table(columns, [carbon_row(plan, e) for e in plan.emitted], "Electricity and carbon", [*price, *known])]
+    return [
+        Table(
+            columns,
+            [carbon_row(plan, e) for e in plan.emitted],
+            "Electricity and carbon, an hour and per 1M output tokens",
+            [*price, *known],
+        )
+    ]
 
 
 def carbon_row(plan: RegionPlan, e: Emitted) -> Row:
     """One row of copies."""
-    d, kwh = plan.copies[e.copies].deployment, f"{significant(e.kwh_per_million_output_tokens.value)} kWh"
-    grams = e.g_co2e_per_million_output_tokens
+    d, grams = plan.copies[e.copies].deployment, e.g_co2e_per_million_output_tokens
     return {
         "row": e.copies + 1,
         "region": f"{d.cloud} {d.region}",
         "kwh": figures(e.kwh_per_hour),
         "kg": "unknown" if e.g_co2e_per_hour is None else figures(e.g_co2e_per_hour, KILO),
-        "tokens": kwh if grams is None else f"{kwh}, {significant(grams.value)} g",
+        "kwh_of_tokens": e.kwh_per_million_output_tokens.value,
+        "g_of_tokens": None if grams is None else grams.value,
     }
 
 
