@@ -30,6 +30,7 @@ from gpufleet.api.mixes import (
     without_mix,
 )
 from gpufleet.api.requests import ServeRequest
+from gpufleet.api.sun import followed_sun
 from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -92,6 +93,8 @@ def plan_regions(
     found = None if sound is None else gathered(posed, sound)
     mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
     of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
+    if found is not None and asked.reach is not None and terms.follow_the_sun:
+        of_places = {**of_places, "sun": followed_sun(asked, posed, found, asked.reach, tables)}
     return RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
 
 
@@ -150,6 +153,11 @@ def refuse_contradictions(request: RegionRequest) -> None:
         raise UsageError(
             "an area to stay in is of users, and there are none", found="--stay without --users",
             hint="Say where they are: --users eu=60%,us=40%; or --regions eu, which keeps all there.",
+        )  # fmt: skip
+    if request.follow_the_sun and not request.users:
+        raise UsageError(
+            "the sun is followed to users, and there are none", found="--follow-the-sun without --users",
+            hint="Say where they are: --users eu=60%,us=40%.",
         )  # fmt: skip
     years = grid_years()
     if request.year is not None and request.year not in years:

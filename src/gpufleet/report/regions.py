@@ -27,7 +27,7 @@ from gpufleet.report.region_map import region_map
 from gpufleet.report.rented import in_doubt
 from gpufleet.report.words import REGION_REASONS
 from gpufleet.results.base import Figure
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, RegionPlan
+from gpufleet.results.regions import AtUsers, EgressCost, Emitted, FollowedSun, RegionChoiceRow, RegionLost, RegionPlan
 from gpufleet.units import KILO, MILLISECOND
 
 MOST_REGIONS, MOST_NAMES, MOST_PLACES = 8, 2, 3
@@ -48,6 +48,7 @@ def regions_page(plan: RegionPlan) -> Page:
         copies_table(plan),
         *(users_tables(plan) or [routes_table(plan), latency_table(plan)]),
         *lost_tables(plan),
+        *sun_tables(plan),
         regions_table(plan),
         *carbon_tables(plan),
         *egress_tables(plan),
@@ -162,6 +163,45 @@ def lost_line(lost: RegionLost) -> str:
     """One region that is lost."""
     to = ", ".join(f"{region} {percent(share)}" for region, share in lost.shares.items())
     return f"without {lost.cloud} {lost.region}: {to}; the busiest copies at {percent(lost.busiest_ratio)}"
+
+
+def sun_tables(plan: RegionPlan) -> list[Table]:
+    """A day of machines where users are awake, beside machines for every peak."""
+    sun = plan.sun
+    if sun is None:
+        return []
+    columns = [
+        Column("hours", "UTC"),
+        Column("usd", "$/h", usd, align="right"),
+        Column("machines", "machines", wraps=True),
+    ]
+    rows = [
+        {
+            "hours": f"{h.from_hour:02}-{h.to_hour:02}",
+            "usd": h.usd_per_hour,
+            "machines": ", ".join(f"{machines} in {region}" for region, machines in h.machines.items()),
+        }
+        for h in sun.hours
+    ]
+    return [Table(columns, rows, "Where users are awake: machines by the hour", notes=sun_lines(sun))]
+
+
+def sun_lines(sun: FollowedSun) -> list[str]:
+    """What following costs against what stands still."""
+    less = 1 - sun.usd_per_day / sun.usd_per_day_static
+    verdict = "as much" if abs(less) < PROVED else f"{percent(abs(less))} {'less' if less > 0 else 'MORE'}"
+    gain = sun.usd_per_day_in_place - sun.usd_per_day
+    moving = f"moving saves {usd(gain)}" if gain > SAME_COST else "moving between regions saves nothing"
+    one = sun.usd_per_day_one_fleet
+    fixed = [] if one is None else [f"One fleet that carries every hour, left alone all day: {usd(one)}."]
+    return [
+        f"{usd(sun.usd_per_day)} a day, {usd(sun.starts_usd_per_day)} of it for {plural(round(sun.starts), 'start')}. "
+        f"Machines for every place's peak all day cost {usd(sun.usd_per_day_static)}: following costs {verdict}.",
+        *fixed,
+        f"By the hour in the regions above alone: {usd(sun.usd_per_day_in_place)}; {moving}.",
+        f"A place's day peaks at {sun.peak_hour:g}:00 local time, {sun.peak_over_mean:g} times its mean: a judgement. "
+        "The rate asked is that of all places at their peaks.",
+    ]
 
 
 def regions_table(plan: RegionPlan) -> Table:

@@ -107,6 +107,35 @@ class RegionLost(Result):
     busiest_ratio: float
 
 
+class HoursOfDay(Result):
+    """Hours of a day in UTC, up to the second, with the same machines of every region."""
+
+    from_hour: int
+    to_hour: int
+    machines: dict[str, str]
+    usd_per_hour: float
+
+
+class FollowedSun(Result):
+    """Machines by the hour where users are awake, beside machines for every place's peak all day.
+
+    `usd_per_day_in_place`: by the hour too, in the regions of the static answer alone. `usd_per_day_one_fleet`:
+    the cheapest fleet of any hour that carries all others, left alone all day; None where none does. `starts`:
+    machines that are started in a day, each paid from its start until it answers. A day's peak is `peak_over_mean`
+    times its mean, at `peak_hour` of local time.
+    """
+
+    usd_per_day_static: float
+    usd_per_day: float
+    usd_per_day_in_place: float
+    usd_per_day_one_fleet: float | None
+    starts: float
+    starts_usd_per_day: float
+    hours: list[HoursOfDay]
+    peak_over_mean: float
+    peak_hour: float
+
+
 class RegionPlan(FleetMix):
     """A mix over regions, with users and regions.
 
@@ -121,6 +150,7 @@ class RegionPlan(FleetMix):
     egress: list[EgressCost] = []
     egress_usd_per_hour: float = 0.0
     lost: list[RegionLost] = []
+    sun: FollowedSun | None = None
     usd_per_kg_saved: float | None = None
 
     @property

@@ -83,6 +83,14 @@ class Service:
         model = self.question.model
         return replicas(model.arch, model.choices, self.question.instances, Rejections())
 
+    def at_rates(self, ratio: FloatArray) -> Service:
+        """The same service with so many times the requests of each bucket, [bucket]; what replicas sustain stays."""
+        parts = zip(self.buckets, ratio, strict=True)
+        buckets = tuple(replace(b, rate_requests_per_s=b.rate_requests_per_s * float(r)) for b, r in parts)
+        found = replace(self, buckets=buckets)
+        vars(found).update(every=self.every, _from_region=self._from_region)
+        return found
+
     @cached_property
     def requests_per_s(self) -> FloatArray:
         """What a replica sustains of each bucket alone, [bucket, row]; 0 where its objectives do not hold."""
