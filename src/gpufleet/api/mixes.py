@@ -24,7 +24,7 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, whole_on_one_way
+from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, on_one_type
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
@@ -198,15 +198,20 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
 
 def found_mix(asked: Asked, posed: Posed) -> Rated | None:
     """The cheapest sound mix that was found, without rows that it can do without; None where none keeps all limits."""
-    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), whole_on_one_way(posed))
+    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
     return None if found is None else with_fewer_rows(posed, found)
 
 
 def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
     """The cheapest mix that holds as its requests are mixed, as far as the time allows; `first`: one that does."""
 
+    has_solved = False
+
     def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
-        rest_s = left_s() * (1 - ROUND_SHARE)
+        nonlocal has_solved
+        if has_solved and left_s() <= 0:
+            return None
+        has_solved, rest_s = True, left_s() * (1 - ROUND_SHARE)
         return solved(problem, lambda: left_s() - rest_s, hint)
 
     return corrected_mix(posed, solve, first)
@@ -408,7 +413,7 @@ def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float |
     most = posed.problem.most_machines.copy()
     most[offer] = 0.0
     without = replace(posed, problem=replace(posed.problem, most_machines=most))
-    mix = asked_beside(asked, without, whole_on_one_way(without))
+    mix = asked_beside(asked, without, on_one_type(without))
     if mix is None or mix.gap_ratio > KNOWN_WELL:
         return None
     return max(mix.usd_per_hour, found.mix.usd_per_hour)
@@ -428,7 +433,7 @@ def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
     if not posed.problem.shares:
         return None
     free = replace(posed, problem=replace(posed.problem, shares=()))
-    alone = whole_on_one_way(free)
+    alone = on_one_type(free)
     mix = asked_beside(asked, free, found if alone is None else cheaper(found, alone))
     return None if mix is None else mix.usd_per_hour
 

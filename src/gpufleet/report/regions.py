@@ -80,8 +80,17 @@ def headline(plan: RegionPlan) -> str:
     cost = f"{per_hour(plan.usd_per_hour or 0)}, {usd(plan.usd_per_month or 0)} a month"
     held = [*(["with any one region lost"] if plan.lost else []), *(["the network included"] if plan.users else [])]
     kept = f" Limits hold{' at the users' if plan.users else ''}, {', '.join(held)}." if held else ""
-    where = " and ".join(machines_by_region(plan))
+    where = listed(list(machines_by_region(plan)))
     return f"Run {where}{in_doubt(*plan.machines)}: {cost}. {proved(plan)}{against_one_region(plan)}{kept}"
+
+
+def listed(parts: list[str]) -> str:
+    """Parts of a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([*([", ".join(parts[:-1])] if len(parts) > 1 else []), parts[-1]])
 
 
 def machines_by_region(plan: RegionPlan) -> Iterator[str]:

@@ -11,7 +11,7 @@ from gpufleet.answers.fleet_mix import bought_offers, ends_of, goes_on, joined_r
 from gpufleet.api.mixes import MixRequest, plan_mix, posed_of, sound_mix, understood_mix
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
-from gpufleet.optimize.mixes.corrected import Rated, whole_on_one_way
+from gpufleet.optimize.mixes.corrected import Rated, on_one_type
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.results.mix import FleetMix, RouteRow
 
@@ -23,7 +23,7 @@ CHAT = ServeRequest(
 @pytest.fixture(scope="module")
 def solved() -> tuple[Posed, Rated]:
     posed = posed_of(understood_mix(MixRequest(), [CHAT], None, load_catalog()))
-    found = sound_mix(posed, lambda: 10.0, whole_on_one_way(posed))
+    found = sound_mix(posed, lambda: 10.0, on_one_type(posed))
     assert found is not None
     return posed, found
 

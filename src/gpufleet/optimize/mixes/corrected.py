@@ -1,30 +1,29 @@
 """A mix whose loads hold: each way's requests are rated again as they are mixed there, and the programme is corrected.
 
 Loads of buckets do not add up on a replica. After a mix is found, the units of each way that its own requests really
-take are compared with the sum of their loads, the way's loads are scaled by the ratio, and the mix is found again. What
-each loss leaves is rated the same way, with requests split over it anew.
+take are compared with the sum of their loads, the way's loads are scaled by the ratio, and the mix is found again.
+Where requests do not go together on a way at any rate, some of them leave it. What each loss leaves is rated the same
+way, with requests split over it anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.mixes.balance import balance
 from gpufleet.optimize.mixes.program import is_installed
-from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.search import failures
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.records import dataclass
 
-MOST_ROUNDS, MOST_ADDITIONS = 6, 3
+MOST_ROUNDS, MOST_ADDITIONS = 8, 3
 ENOUGH, LEAST_SHARE = 1e-6, 1e-6
-NEVER_TOGETHER = 10.0
-"""The correction of loads that do not go together at any rate."""
 Solver = Callable[[MixProblem, Mix | None], Mix | None]
 
 
@@ -35,7 +34,8 @@ class Rated:
     `problem`: that whose loads it was found by. `needed_units`: [way], units that the mixed requests take, infinite
     where their objectives do not hold at any rate. `requests_per_s`: [way], what one replica sustains of its mixture.
     `missing_units`: [way], how many more it would take, also where something is lost. `over_ratio`: [way], the units
-    that mixed requests take over the sum of their loads, the largest of all that may be lost.
+    that mixed requests take over the sum of their loads, the largest of all that may be lost. `clashes`: [bucket, way],
+    requests that are sent together and do not hold at any rate.
     """
 
     problem: MixProblem
@@ -44,6 +44,7 @@ class Rated:
     requests_per_s: FloatArray
     missing_units: FloatArray
     over_ratio: FloatArray
+    clashes: BoolArray
 
     @property
     def is_sound(self) -> bool:
@@ -54,21 +55,48 @@ class Rated:
 def corrected_mix(posed: Posed, solve: Solver, first: Rated | None = None) -> Rated | None:
     """The cheapest sound mix of a few rounds, each with as many units more as it takes; None where there is none.
 
-    `first`: a mix that is known to be sound, such as one machine type for each service.
+    `first`: a mix that is known to be sound, such as one machine type for each service. What is proved is proved at the
+    loads of the round; once requests had to part, at those before.
     """
-    problem, best = posed.problem, first
+    problem, best, proved = posed.problem, first, np.inf
     for _ in range(MOST_ROUNDS):
         mix = solve(problem, None)
         if mix is None:
             break
+        mix = replace(mix, least_usd_per_hour=min(mix.least_usd_per_hour, proved))
         last = rated(posed, problem, trimmed(problem, mix))
         sound = with_units_more(posed, last)
         if sound is not None:
             best = cheaper(best, sound)
-        if np.all(np.abs(last.over_ratio - 1) < ENOUGH):
+        if last.clashes.any():
+            proved = min(proved, mix.least_usd_per_hour)
+        elif np.all(np.abs(last.over_ratio - 1) < ENOUGH):
             break
-        problem = replace(problem, load_units=problem.load_units * last.over_ratio[None, :])
+        problem = replace(problem, load_units=parted(posed, last) * last.over_ratio[None, :])
     return best
+
+
+def parted(posed: Posed, found: Rated) -> FloatArray:
+    """Loads where of requests that do not go together on a way some leave it, if they have another way to go."""
+    loads = found.problem.load_units.copy()
+    for w in np.flatnonzero(found.clashes.any(axis=0)):
+        for bucket in leaving(posed, found, int(w)):
+            if np.isfinite(loads[bucket]).sum() > 1:
+                loads[bucket, w] = np.inf
+    return np.asarray(loads)
+
+
+def leaving(posed: Posed, found: Rated, w: int) -> IntArray:
+    """Buckets that leave a way: of several classes the one of least load there, of one class the slowest bucket."""
+    buckets = np.flatnonzero(found.clashes[:, w])
+    loads, service = found.problem.load_units[buckets, w], posed.services[posed.ways[w].service]
+    first = posed.buckets_of(posed.ways[w].service)[0]
+    of_class = np.array([service.classes.index(service.buckets[b - first].request_class) for b in buckets])
+    if len(np.unique(of_class)) == 1:
+        return np.asarray(buckets[[np.argmax(loads / service.planned_requests_per_s[buckets - first])]])
+    load_of_class = np.bincount(of_class, loads, len(service.classes))
+    is_here = np.isin(np.arange(len(load_of_class)), of_class)
+    return np.asarray(buckets[of_class == np.argmin(np.where(is_here, load_of_class, np.inf))])
 
 
 def cheaper(before: Rated | None, found: Rated) -> Rated:
@@ -89,10 +117,16 @@ def rated(posed: Posed, problem: MixProblem, mix: Mix) -> Rated:
     """A mix, each way rated by the requests that it is sent, and by those that it is sent where something is lost."""
     needed, rates = as_sent(posed, problem, mix.share)
     missing, ratio = np.maximum(needed - mix.units, 0.0), over_loads(problem, mix.share, needed)
+    clashes = (mix.share > 0) & np.isinf(needed)[None, :]
     for left in (x for x in all_that_is_left(problem, mix) if np.any(needed > x * (1 + ENOUGH))):
-        more, over = sent_anew(posed, problem, left, needed)
-        missing, ratio = np.maximum(missing, more), np.maximum(ratio, over)
-    return Rated(problem, mix, needed, rates, missing, ratio)
+        share = split_anew(problem, left)
+        if share is None:
+            missing = np.maximum(missing, needed - left)
+            continue
+        then, _ = as_sent(posed, problem, share)
+        missing, ratio = np.maximum(missing, then - left), np.maximum(ratio, over_loads(problem, share, then))
+        clashes |= (share > 0) & np.isinf(then)[None, :]
+    return Rated(problem, mix, needed, rates, missing, ratio, clashes)
 
 
 def as_sent(posed: Posed, problem: MixProblem, share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,28 +150,26 @@ def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
         yield loss.left(mix.units)
 
 
-def sent_anew(posed: Posed, problem: MixProblem, left: FloatArray, before: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Units that are missing and how far loads are over, [way], where requests are split over what is left.
+def split_anew(problem: MixProblem, left: FloatArray) -> FloatArray | None:
+    """Shares of the buckets over what is left, [bucket, way]; None where a bucket has nowhere to go.
 
-    Without OR-Tools requests are not split anew: what they took before has to be left.
+    Without OR-Tools nothing is split anew: what requests took before has to be left.
     """
-    unchanged = np.ones(problem.num_ways)
     if not is_installed():
-        return np.maximum(before - left, 0.0), unchanged
+        return None
     found = balance(problem, left)
     if not np.isfinite(found.busiest):
-        return np.maximum(before - left, 0.0), unchanged
+        return None
     share = np.where(found.share < LEAST_SHARE, 0.0, found.share)
-    needed, _ = as_sent(posed, problem, share / share.sum(axis=1, keepdims=True))
-    return np.maximum(needed - left, 0.0), over_loads(problem, share, needed)
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 
 def over_loads(problem: MixProblem, share: FloatArray, needed: FloatArray) -> FloatArray:
-    """Units that mixed requests take over the sum of their loads, [way]; large where they do not go together."""
+    """Units that mixed requests take over the sum of their loads, [way]; 1 where they do not go together."""
     used = problem.used_units(share)
     busy = used > 0
     ratio = np.where(busy, needed / np.where(busy, used, 1.0), 1.0)
-    return np.where(np.isfinite(ratio), ratio, NEVER_TOGETHER)
+    return np.where(np.isfinite(ratio), ratio, 1.0)
 
 
 def with_units_more(posed: Posed, found: Rated) -> Rated | None:
@@ -157,16 +189,30 @@ def with_units_more(posed: Posed, found: Rated) -> Rated | None:
     return found if found.is_sound else None
 
 
-def whole_on_one_way(posed: Posed) -> Rated | None:
-    """Each service whole on the one way that is cheapest beside those before it; None where limits forbid that."""
+def on_one_type(posed: Posed) -> Rated | None:
+    """The cheaper of each service whole on one way, and each of its classes on one; None where limits forbid both."""
+    whole = whole_on_one_way(posed, [(s, None) for s in range(len(posed.services))])
+    apart = [(s, c.name) for s, service in enumerate(posed.services) for c in service.classes]
+    if len(apart) == len(posed.services):
+        return whole
+    by_class = whole_on_one_way(posed, apart)
+    return whole if by_class is None or (whole and whole.mix.usd_per_hour <= by_class.mix.usd_per_hour) else by_class
+
+
+def whole_on_one_way(posed: Posed, groups: Sequence[tuple[int, str | None]]) -> Rated | None:
+    """Each group of requests, a service's class or all of them, on the one way that is cheapest beside those before it.
+
+    None where limits forbid that.
+    """
     problem = posed.problem
     share, units = np.zeros_like(problem.load_units), np.zeros(problem.num_ways)
-    for s, service in enumerate(posed.services):
-        chosen = cheapest_alone(posed, units, s, service)
+    for s, kind in groups:
+        rows = buckets_of_class(posed, s, kind)
+        chosen = cheapest_alone(posed, units, s, kind)
         if chosen is None:
             return None
         way, units = chosen
-        share[posed.buckets_of(s), way] = 1.0
+        share[rows, way] = 1.0
     machines = problem.machines_of(units)
     if not problem.allows(machines):
         return None
@@ -174,19 +220,43 @@ def whole_on_one_way(posed: Posed) -> Rated | None:
     return found if found.is_sound else None
 
 
-def cheapest_alone(posed: Posed, units: FloatArray, s: int, service: Service) -> tuple[int, FloatArray] | None:
-    """The way that carries a service at least cost beside these units, within what may be had; with all units then."""
-    problem = posed.problem
-    ways = [w for w, way in enumerate(posed.ways) if way.service == s]
-    count = {w: units_alone(posed, w, service) for w in ways}
+def buckets_of_class(posed: Posed, s: int, kind: str | None) -> IntArray:
+    """Rows of the buckets of a service that are of a class, or all."""
+    rows = posed.buckets_of(s)
+    return rows[[kind in (None, bucket.request_class.name) for bucket in posed.services[s].buckets]]
+
+
+def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) -> tuple[int, FloatArray] | None:
+    """The way that carries a group at least cost beside these units, within what may be had; with all units then."""
+    problem, service = posed.problem, posed.services[s]
+    of_kind = np.array([float(kind in (None, bucket.request_class.name)) for bucket in service.buckets])
+    demand = service.sent(of_kind)
+    assert demand is not None, "a class has requests"
+    ways = [w for w, way in enumerate(posed.ways) if way.service == s and way.request_class == kind]
+    rates = dict(zip(ways, rates_alone(posed, ways, of_kind, demand), strict=True))
+    count = {w: units_alone(problem, w, rates[w], demand.planned_requests_per_s) for w in ways}
     each = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
-    sent = problem.sending[posed.buckets_of(s)].sum(axis=0)
+    sent = of_kind @ problem.sending[posed.buckets_of(s)]
     usd = {w: n * float(each[w]) + float(sent[w]) for w, n in count.items()}
     for w in sorted((w for w in ways if np.isfinite(usd[w])), key=usd.__getitem__):
         more = units + count[w] * (np.arange(problem.num_ways) == w)
         if may_be_had(problem, problem.machines_of(more)):
             return w, more
     return None
+
+
+def rates_alone(posed: Posed, ways: Sequence[int], share: FloatArray, demand: Demand) -> list[float]:
+    """What a replica of each way of a service sustains of some buckets, limits held for the users of each place."""
+    if not ways:
+        return []
+    service, is_whole = posed.services[posed.ways[ways[0]].service], bool(np.all(share > 0))
+    at = [(posed.ways[w].row, posed.region_of(w)) for w in ways]
+    if is_whole:
+        return [service.sustained_whole(row, region) for row, region in at]
+    if service.reach is None:
+        rates = service.sustained_of(demand, service.every)
+        return [float(rates[row]) for row, _ in at]
+    return [service.sustained_as_sent(demand, share, row, region) for row, region in at]
 
 
 def may_be_had(problem: MixProblem, machines: FloatArray) -> bool:
@@ -196,13 +266,11 @@ def may_be_had(problem: MixProblem, machines: FloatArray) -> bool:
     return within and bool(np.all(machines <= problem.most_machines))
 
 
-def units_alone(posed: Posed, w: int, service: Service) -> float:
-    """Units of one way that carry a whole service, whatever is lost; infinite where they do not."""
-    problem, each = posed.problem, posed.problem.replicas_per_unit[w]
-    way, offer = posed.ways[w], posed.offers[posed.ways[w].offer]
-    rate = service.sustained_whole(way.row, (offer.cloud, offer.region)) * each
-    least = max(1.0, problem.least_replicas[way.service] / each)
-    needed = max(units_for(rate, service.question.demand.planned_requests_per_s), least)
+def units_alone(problem: MixProblem, w: int, requests_per_s: float, planned: float) -> float:
+    """Units of one way whose replicas sustain so much that carry a rate, whatever is lost; infinite where none do."""
+    each = problem.replicas_per_unit[w]
+    least = max(1.0, problem.least_replicas[problem.service_of_way[w]] / each)
+    needed = max(units_for(requests_per_s * each, planned), least)
     kept = np.array([1 - loss.lost_ratio[w] for loss in problem.losses])
     if not np.isfinite(needed) or np.any(kept <= 0):
         return np.inf

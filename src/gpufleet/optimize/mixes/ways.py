@@ -14,10 +14,11 @@ from gpufleet.domain.mix import MixProblem
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
-MOST_LAYOUTS, MOST_OFFERS = 2, 48
+MOST_LAYOUTS, MOST_OFFERS, MOST_OF_REGIONS = 2, 48, 160
 WORTH_RATIO = 3.0
 """An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
 
@@ -27,12 +28,17 @@ Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Way:
-    """A layout of a service on machines of an offer, of which one machine holds so many replicas."""
+    """A layout of a service on machines of an offer, of which one machine holds so many replicas.
+
+    `request_class`: the only one that is sent there; None: any. Classes whose requests disturb each other keep replicas
+    of their own then.
+    """
 
     service: int
     row: int
     offer: int
     replicas_per_machine: int
+    request_class: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +52,11 @@ class Posed:
     services: tuple[Service, ...]
     layouts: tuple[Layouts, ...] = ()
     """Of each service: the layouts of every machine type, as (row, replicas of a machine)."""
+
+    def region_of(self, way: int) -> RegionKey:
+        """The region of a way's machines."""
+        offer = self.offers[self.ways[way].offer]
+        return offer.cloud, offer.region
 
     def buckets_of(self, service: int) -> IntArray:
         """Rows of the buckets of a service."""
@@ -71,14 +82,21 @@ def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> P
     instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
     machines = tuple(instances[offer.cloud, offer.instance] for offer in offers)
     ways = [
-        Way(s, row, o, each)
+        Way(s, row, o, each, kind)
         for s, service in enumerate(services)
         for o, offer in enumerate(offers)
         if offer in sold_to(service)
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
+        for kind in kinds_apart(service)
     ]
     problem = problem_of(services, ways, offers, machines, terms, today)
     return Posed(problem, tuple(ways), offers, machines, tuple(services), tuple(layouts))
+
+
+def kinds_apart(service: Service) -> list[str | None]:
+    """Whose requests a way may be for: all, and where there are several classes each alone."""
+    names = [c.name for c in service.classes]
+    return [None, *(names if len(names) > 1 else [])]
 
 
 def problem_of(
@@ -123,7 +141,9 @@ def loads(
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
         service, offer = services[way.service], offers[way.offer]
-        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0] * replicas_per_unit[w]
+        goes = np.array([way.request_class in (None, b.request_class.name) for b in service.buckets])
+        sustained = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0]
+        rates = np.where(goes, sustained, 0.0) * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
@@ -153,10 +173,11 @@ def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[st
 
 
 def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[tuple[int, int]]:
-    """The layout of least load over all buckets that it carries, and that of the buckets that it does not."""
+    """The layout of least load over all buckets that it carries, that of the buckets that it does not, and the best of
+    all requests as they come, which may hold where some length alone does not."""
     each = np.floor(instance.gpu_count / service.every.num_devices[rows])
     carried = service.requests_per_s[:, rows] * each
-    kept: list[tuple[int, int]] = []
+    kept: list[int] = []
     missing = np.ones(len(carried), dtype=np.bool_)
     while len(kept) < MOST_LAYOUTS and missing.any() and len(rows):
         with np.errstate(divide="ignore"):
@@ -166,9 +187,12 @@ def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[t
         at = int(np.lexsort((rows, total, -covers))[0])
         if not covers[at]:
             break
-        kept.append((int(rows[at]), int(each[at])))
+        kept.append(at)
         missing &= ~np.isfinite(load[:, at])
-    return kept
+    whole = service.whole_requests_per_s[rows] * each
+    if whole.max(initial=0.0) > max((whole[at] for at in kept), default=0.0):
+        kept.append(int(np.argmax(whole)))
+    return [(int(rows[at]), int(each[at])) for at in kept]
 
 
 def sold_to(service: Service) -> frozenset[Offer]:
@@ -205,7 +229,7 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     rank = dict(ranked_in_groups(ordered, is_bounded, terms))
     for at, offer in enumerate(leanest(usd, allowed, terms)):
         rank[offer] = min(rank.get(offer, MOST_OFFERS), at)
-    return tuple(sorted(rank, key=rank.__getitem__)[:MOST_OFFERS])
+    return tuple(sorted(rank, key=rank.__getitem__)[: MOST_OF_REGIONS if keeps_regions else MOST_OFFERS])
 
 
 def leanest(usd: Sequence[Mapping[Offer, FloatArray]], offers: Collection[Offer], terms: Terms) -> list[Offer]:
@@ -258,17 +282,37 @@ def ranked_in_groups(
 
 
 def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Offer, FloatArray]:
-    """What carrying each bucket alone costs an hour through each offer, [bucket]; infinite where it does not."""
+    """What carrying each bucket alone, and all as they come, costs an hour through each offer, [2 (bucket + 1)].
+
+    First as parts of machines, then on whole machines: a small machine may be cheap for little. Sending is part of it.
+    Infinite where it does not carry them.
+    """
+    planned = np.append(service.planned_requests_per_s, service.question.demand.planned_requests_per_s)
     found, rows = {}, rows_of_regions(service, layouts)
     for offer in service.question.offers:
         held, region = layouts.get((offer.cloud, offer.instance), ()), (offer.cloud, offer.region)
         if held:
-            rates = dict(zip(rows[region], service.rates_from(region, rows[region]).T, strict=True))
+            rates = dict(zip(rows[region], rates_with_all(service, region, rows[region]).T, strict=True))
             carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
             sent = terms.sending_usd_per_hour(service.answer_tokens_per_s, offer)
             with np.errstate(divide="ignore"):
-                found[offer] = effective_price(offer) * service.planned_requests_per_s / carried + sent
+                machines = planned / carried
+            usd = effective_price(offer) * np.stack([machines, np.ceil(machines)])
+            found[offer] = (usd + np.append(sent, sent.sum())).ravel()
     return found
+
+
+def rates_with_all(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
+    """What a replica sustains of each bucket alone in a region, and of all as they come, [bucket + 1, row].
+
+    Where users are stated, all as they come are as many as the loads of their places add up to.
+    """
+    rates = service.rates_from(region, rows)
+    if service.reach is None:
+        return np.vstack([rates, service.whole_requests_per_s[list(rows)]])
+    planned = service.planned_requests_per_s[:, None]
+    with np.errstate(divide="ignore"):
+        return np.vstack([rates, planned.sum() / (planned / rates).sum(axis=0)])
 
 
 def rows_of_regions(service: Service, layouts: Layouts) -> dict[tuple[str, str], list[int]]:

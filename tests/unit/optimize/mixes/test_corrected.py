@@ -9,8 +9,9 @@ import pytest
 
 from gpufleet.api.mixes import MixRequest, posed_of, solved, sound_mix, understood_mix
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
 from gpufleet.optimize.mixes.balance import balance
 from gpufleet.optimize.mixes.corrected import (
@@ -18,6 +19,8 @@ from gpufleet.optimize.mixes.corrected import (
     as_sent,
     cheaper,
     corrected_mix,
+    on_one_type,
+    parted,
     rated,
     trimmed,
     whole_on_one_way,
@@ -66,13 +69,13 @@ def test_a_corrected_mix_holds_and_its_loads_are_those_of_its_mixtures(plain: Po
     assert found is not None
     assert found.is_sound
     assert np.all(found.needed_units <= found.mix.units + 1e-6)
-    one = whole_on_one_way(plain)
+    one = on_one_type(plain)
     assert one is not None
     assert found.mix.usd_per_hour < one.mix.usd_per_hour
 
 
 def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> None:
-    one = whole_on_one_way(plain)
+    one = on_one_type(plain)
     assert one is not None
     assert np.count_nonzero(one.mix.units) == 1
     kept = corrected_mix(plain, lambda problem, hint: None, one)
@@ -81,7 +84,7 @@ def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> N
 
 def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
     asked = posed(replace(CHAT, spare_machines=1))
-    found = sound_mix(asked, in_time, whole_on_one_way(asked))
+    found = sound_mix(asked, in_time, on_one_type(asked))
     assert found is not None
     problem = found.problem
     for way in np.flatnonzero(found.mix.units > 0):
@@ -96,13 +99,13 @@ def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
 @pytest.mark.parametrize("lost", [{}, {"spare_machines": 2}, {"zones": 2}, {"zones": 3}])
 def test_one_type_costs_what_a_plan_costs_with_spares_and_zones(lost: dict[str, int]) -> None:
     asked = replace(CHAT, **lost)  # type: ignore[arg-type]
-    one = whole_on_one_way(posed(asked))
+    one = on_one_type(posed(asked))
     assert one is not None
     assert one.mix.usd_per_hour == pytest.approx(plan_serve(asked).answer.usd_per_hour)
 
 
 def test_a_mix_that_does_not_hold_gets_units_until_it_does(plain: Posed) -> None:
-    one = whole_on_one_way(plain)
+    one = on_one_type(plain)
     assert one is not None
     scarce = rated(plain, plain.problem, replace(one.mix, units=np.minimum(one.mix.units, 1.0)))
     assert not scarce.is_sound
@@ -129,3 +132,41 @@ def test_of_equally_cheap_mixes_the_one_of_which_more_is_proved_is_kept(plain: P
     assert cheaper(unproved, found).mix.least_usd_per_hour == found.mix.least_usd_per_hour
     dearer = replace(found, mix=replace(found.mix, usd_per_hour=found.mix.usd_per_hour + 1))
     assert cheaper(unproved, dearer).mix.usd_per_hour == found.mix.usd_per_hour
+
+
+TWO_CLASSES = ServeRequest(
+    "llama-3.1-8b", 20.0, 1, 1, clouds=["aws"], gpus=["H100", "L40S"],
+    classes=(
+        RequestKind("chat", 16.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms"),
+        RequestKind("reports", 4.0, 6000, 300, "latency.p95<60s"),
+    ),
+)  # fmt: skip
+
+
+def test_classes_that_disturb_each_other_may_keep_replicas_of_their_own() -> None:
+    """Long reports between chats delay first tokens; each class alone on one type is a start that holds."""
+    asked = posed(TWO_CLASSES)
+    apart = on_one_type(asked)
+    assert apart is not None
+    assert apart.is_sound
+    whole = whole_on_one_way(asked, [(0, None)])
+    assert whole is None or apart.mix.usd_per_hour <= whole.mix.usd_per_hour
+    assert {way.request_class for way in asked.ways} == {None, "chat", "reports"}
+
+
+def test_requests_that_do_not_go_together_part_and_what_was_proved_before_stays(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    way = int(np.flatnonzero(found.mix.units > 0)[0])
+    clashes = np.zeros_like(found.clashes)
+    clashes[:, way] = found.mix.share[:, way] > 0
+    loads = parted(plain, replace(found, clashes=clashes))
+    left = np.flatnonzero(np.isinf(loads[:, way]) & np.isfinite(found.problem.load_units[:, way]))
+    slowest = np.argmax(np.where(clashes[:, way], found.problem.load_units[:, way] / rates_of(plain), -1.0))
+    assert list(left) == [slowest]
+    assert np.isfinite(loads).any(axis=1).all()
+
+
+def rates_of(asked: Posed) -> FloatArray:
+    """The planned rate of each bucket of the one service."""
+    return asked.services[0].planned_requests_per_s
