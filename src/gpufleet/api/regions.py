@@ -44,7 +44,7 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.corrected import Rated
-from gpufleet.optimize.mixes.gathered import gathered
+from gpufleet.optimize.mixes.gathered import gathered, on_cleaner_grids
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
 from gpufleet.optimize.mixes.terms import CARBON
 from gpufleet.optimize.mixes.ways import Posed
@@ -90,12 +90,19 @@ def plan_regions(
     posed = posed_of(asked)
     refuse_unserved(asked, posed, terms)
     sound = found_mix(asked, posed)
-    found = None if sound is None else gathered(posed, sound)
+    found = None if sound is None else settled(asked, posed, sound, terms, tables)
     mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
     of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
     if found is not None and asked.reach is not None and terms.follow_the_sun:
         of_places = {**of_places, "sun": followed_sun(asked, posed, found, asked.reach, tables)}
     return RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
+
+
+def settled(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:
+    """The mix in fewer regions, and on cleaner grids, where that costs no more."""
+    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in posed.offers}}
+    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+    return on_cleaner_grids(posed, gathered(posed, found), known)
 
 
 def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
 from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
 
@@ -50,3 +52,14 @@ def moved(posed: Posed, found: Rated, source: int, target: int) -> Rated | None:
         return None
     one = rated(posed, problem, mix)
     return one if one.is_sound else None
+
+
+def on_cleaner_grids(posed: Posed, found: Rated, g_per_kwh: Mapping[RegionKey, float]) -> Rated:
+    """The mix with machines where the grid emits less, as far as machines of one type move there at no cost."""
+    if not is_installed() or found.problem.losses:
+        return found
+    grid = np.array([g_per_kwh.get((offer.cloud, offer.region), np.inf) for offer in posed.offers])
+    for source in np.flatnonzero(found.mix.machines):
+        targets = [int(o) for o in np.argsort(grid) if grid[o] < grid[source] and are_alike(posed, int(source), int(o))]
+        found = next((x for o in targets if (x := moved(posed, found, int(source), o)) is not None), found)
+    return found
