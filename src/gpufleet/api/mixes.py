@@ -55,7 +55,7 @@ TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
-BY_USERS = "A router sends requests by where their users are"
+BY_USERS = "A router sends users to the nearest copies with room, at no higher cost of what leaves"
 AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
 SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
 

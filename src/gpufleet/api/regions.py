@@ -44,7 +44,7 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.corrected import Rated
-from gpufleet.optimize.mixes.gathered import gathered, on_cleaner_grids
+from gpufleet.optimize.mixes.gathered import gathered, nearest, on_cleaner_grids
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
 from gpufleet.optimize.mixes.terms import CARBON
 from gpufleet.optimize.mixes.ways import Posed
@@ -99,10 +99,10 @@ def plan_regions(
 
 
 def settled(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:
-    """The mix in fewer regions, and on cleaner grids, where that costs no more."""
+    """The mix in fewer regions and on cleaner grids where that costs no more, users sent to the nearest with room."""
     grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in posed.offers}}
     known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
-    return on_cleaner_grids(posed, gathered(posed, found), known)
+    return nearest(posed, on_cleaner_grids(posed, gathered(posed, found), known))
 
 
 def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:

@@ -8,6 +8,7 @@ from itertools import permutations
 
 import numpy as np
 
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.reach import RegionKey
@@ -62,4 +63,27 @@ def on_cleaner_grids(posed: Posed, found: Rated, g_per_kwh: Mapping[RegionKey, f
     for source in np.flatnonzero(found.mix.machines):
         targets = [int(o) for o in np.argsort(grid) if grid[o] < grid[source] and are_alike(posed, int(source), int(o))]
         found = next((x for o in targets if (x := moved(posed, found, int(source), o)) is not None), found)
+    return found
+
+
+def nearest(posed: Posed, found: Rated) -> Rated:
+    """The same machines with users sent to the nearest that have room, where all objectives hold so too."""
+    if not is_installed() or posed.services[0].reach is None:
+        return found
+    share = cheapest_split(found.problem, found.mix.units, round_trips_s(posed))
+    if share is None:
+        return found
+    mix = trimmed(found.problem, replace(found.mix, share=share))
+    near = rated(posed, found.problem, mix)
+    return near if near.is_sound else found
+
+
+def round_trips_s(posed: Posed) -> FloatArray:
+    """The median round trip of a bucket's users to each way, by how many they are   [s], [bucket, way]; 0: unknown."""
+    found = np.zeros_like(posed.problem.load_units)
+    for s, service in enumerate(posed.services):
+        for b, bucket in zip(posed.buckets_of(s), service.buckets, strict=True):
+            for w in range(len(posed.ways)):
+                trip = None if service.reach is None else service.reach.between(bucket.users or 0, posed.region_of(w))
+                found[b, w] = 0.0 if trip is None else trip.median_s * bucket.rate_requests_per_s
     return found

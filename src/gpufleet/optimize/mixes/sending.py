@@ -13,10 +13,11 @@ from gpufleet.domain.mix import MixProblem
 CARRIES, NO_DEARER = 1e-7, 1e-6
 
 
-def cheapest_split(problem: MixProblem, units: FloatArray) -> FloatArray | None:
+def cheapest_split(problem: MixProblem, units: FloatArray, then_least: FloatArray | None = None) -> FloatArray | None:
     """The share of each bucket that each way gets, [bucket, way]; None where these units do not carry all buckets.
 
-    Two linear programmes: the least cost of sending where no unit is more than busy, then the least busy at that cost.
+    Linear programmes one after the other, each at what those before found: the least cost of sending where no unit is
+    more than busy, the least sum over `then_least` [bucket, way] where it is given, then the least busy.
     """
     from ortools.math_opt.python import mathopt
 
@@ -30,12 +31,13 @@ def cheapest_split(problem: MixProblem, units: FloatArray) -> FloatArray | None:
         of_way[w].append(float(problem.load_units[b, w]) * s)
     for w, used in of_way.items():
         model.add_linear_constraint(mathopt.fast_sum(used) - float(units[w]) * busiest <= 0)
-    sent = mathopt.fast_sum([float(problem.sending[key]) * s for key, s in share.items()])
-    model.minimize(sent)
-    cheapest = mathopt.solve(model, mathopt.SolverType.GLOP)
-    if not cheapest.has_primal_feasible_solution():
-        return None
-    model.add_linear_constraint(sent <= cheapest.objective_value() + NO_DEARER)
+    for each in (problem.sending, *([] if then_least is None else [then_least])):
+        total = mathopt.fast_sum([float(each[key]) * s for key, s in share.items()])
+        model.minimize(total)
+        least = mathopt.solve(model, mathopt.SolverType.GLOP)
+        if not least.has_primal_feasible_solution():
+            return None
+        model.add_linear_constraint(total <= least.objective_value() + NO_DEARER)
     model.minimize(busiest)
     values = mathopt.solve(model, mathopt.SolverType.GLOP).variable_values()
     found = np.zeros_like(problem.load_units)
