@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from gpufleet.api.mixes import Asked, solved
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.sites import load_site_figures
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.mix import Mix, MixProblem
 from gpufleet.errors import GpufleetError
-from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.corrected import Rated, Solver
 from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.sun import HOURS, awake_ratio, followed, one_fleet_usd_per_day, static_usd_per_day
 from gpufleet.optimize.mixes.ways import Posed
@@ -35,15 +33,16 @@ def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables:
     ratio = awake_ratio(reach, peak, hour)[:, users]
     start_usd = starts_usd(posed, tables)
     limit_s = max(asked.request.time_limit_s / (2 * HOURS), LEAST_HOUR_S)
-    anywhere = followed(posed, found, ratio, start_usd, solver(limit_s))
-    in_place = followed(in_regions_of(posed, found), found, ratio, start_usd, solver(limit_s))
+    anywhere = followed(posed, found, ratio, start_usd, lambda: solver(limit_s))
+    there = in_regions_of(posed, found)
+    moves = np.any([hour.mix.machines > there.problem.most_machines for hour in anywhere.hours])
+    in_place = followed(there, found, ratio, start_usd, lambda: solver(limit_s)) if moves else anywhere
     best = min(anywhere, in_place, key=lambda day: day.usd)
-    one = min(one_fleet_usd_per_day(posed, day, ratio) for day in (anywhere, in_place))
     return FollowedSun(
         usd_per_day_static=static_usd_per_day(found, ratio),
         usd_per_day=best.usd,
         usd_per_day_in_place=in_place.usd,
-        usd_per_day_one_fleet=one if math.isfinite(one) else None,
+        usd_per_day_one_fleet=one_fleet_usd_per_day(posed, [anywhere, in_place], found, ratio),
         starts=float(best.started.sum()),
         starts_usd_per_day=best.starts_usd,
         hours=hours_of_day(posed, best),
@@ -52,9 +51,10 @@ def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables:
     )
 
 
-def solver(limit_s: float) -> Callable[[MixProblem, Mix | None], Mix | None]:
-    """Each hour's problem is searched for so long at most."""
-    return lambda problem, hint: solved(problem, lambda: limit_s, hint)
+def solver(limit_s: float) -> Solver:
+    """A solver that has so long for all problems that it is given."""
+    start = monotonic()
+    return lambda problem, hint: solved(problem, lambda: limit_s - (monotonic() - start), hint)
 
 
 def in_regions_of(posed: Posed, found: Rated) -> Posed:

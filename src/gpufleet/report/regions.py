@@ -202,7 +202,8 @@ def sun_lines(sun: FollowedSun) -> list[str]:
     gain = sun.usd_per_day_in_place - sun.usd_per_day
     moving = f"moving saves {usd(gain)}" if gain > SAME_COST else "moving between regions saves nothing"
     one = sun.usd_per_day_one_fleet
-    fixed = [] if one is None else [f"One fleet that carries every hour, left alone all day: {usd(one)}."]
+    is_less = one < sun.usd_per_day_static - SAME_COST
+    fixed = [f"One fleet for the busiest hours of all together, left alone: {usd(one)}."] if is_less else []
     return [
         f"{usd(sun.usd_per_day)} a day, {usd(sun.starts_usd_per_day)} of it for {plural(round(sun.starts), 'start')}. "
         f"Machines for every place's peak all day cost {usd(sun.usd_per_day_static)}: following costs {verdict}.",

@@ -120,7 +120,7 @@ class FollowedSun(Result):
     """Machines by the hour where users are awake, beside machines for every place's peak all day.
 
     `usd_per_day_in_place`: by the hour too, in the regions of the static answer alone. `usd_per_day_one_fleet`:
-    the cheapest fleet of any hour that carries all others, left alone all day; None where none does. `starts`:
+    the cheapest fleet that was found to carry every hour, left alone all day. `starts`:
     machines that are started in a day, each paid from its start until it answers. A day's peak is `peak_over_mean`
     times its mean, at `peak_hour` of local time.
     """
@@ -128,7 +128,7 @@ class FollowedSun(Result):
     usd_per_day_static: float
     usd_per_day: float
     usd_per_day_in_place: float
-    usd_per_day_one_fleet: float | None
+    usd_per_day_one_fleet: float
     starts: float
     starts_usd_per_day: float
     hours: list[HoursOfDay]

@@ -7,7 +7,7 @@ fleets move only where that pays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,17 +58,20 @@ def static_usd_per_day(found: Rated, ratio: FloatArray) -> float:
     return HOURS * float(found.mix.machines @ found.problem.usd_per_hour) + float(sent)
 
 
-def followed(posed: Posed, static: Rated, ratio: FloatArray, start_usd: FloatArray, solve: Solver) -> Day:
+def followed(
+    posed: Posed, static: Rated, ratio: FloatArray, start_usd: FloatArray, solver: Callable[[], Solver]
+) -> Day:
     """The day whose every hour has its cheapest mix, each hour beside the one before.
 
-    `ratio`: [hour, bucket], of the rate at the peak. `start_usd`: [offer], what one start costs. Where time runs out
+    `ratio`: [hour, bucket], of the rate at the peak. `start_usd`: [offer], what one start costs. `solver`: a new
+    one for each hour. Where time runs out
     the static mix is kept, which holds at less than its rate too.
     """
     today, hours = np.zeros(posed.problem.num_offers), []
     for at in range(HOURS):
         hour = posed_at(posed, ratio[at], today, start_usd if at else np.zeros_like(start_usd))
         kept = kept_by_the_hour(hour, static)
-        found = corrected_mix(hour, solve, kept)
+        found = corrected_mix(hour, solver(), kept)
         hours.append(found if found is not None else kept_always(hour, static))
         today = hours[-1].mix.machines
     return day_of(hours, start_usd)
@@ -113,19 +116,42 @@ def day_of(hours: Sequence[Rated], start_usd: FloatArray) -> Day:
     return Day(tuple(hours), begun.sum(axis=1), starts_usd, running + starts_usd)
 
 
-def one_fleet_usd_per_day(posed: Posed, day: Day, ratio: FloatArray) -> float:
-    """What the cheapest fleet of an hour costs that carries all hours, left alone all day; infinite: none does."""
-    distinct = {tuple(hour.mix.machines): hour for hour in day.hours}
+def one_fleet_usd_per_day(posed: Posed, days: Sequence[Day], static: Rated, ratio: FloatArray) -> float:
+    """What the cheapest fleet that is found costs which is left alone all day and carries every hour.
+
+    Tried are each hour's, and the static one with as few machines as every hour leaves.
+    """
+    usd = static_usd_per_day(static, ratio)
+    if not is_installed():
+        return usd
     nothing = np.zeros(posed.problem.num_offers)
-    hours = [posed_at(posed, each, nothing, nothing) for each in ratio]
-    return min((all_day_usd(hours, hour) for hour in distinct.values()), default=math.inf)
+    corrected = replace(posed, problem=replace(posed.problem, load_units=static.problem.load_units))
+    hours = [posed_at(corrected, each, nothing, nothing) for each in ratio]
+    fleets = {tuple(hour.mix.machines): hour for day in days for hour in day.hours}
+    return min(usd, *(all_day_usd(hours, fleet) for fleet in (*fleets.values(), fewest(hours, static))))
+
+
+def fewest(hours: Sequence[Posed], fleet: Rated) -> Rated:
+    """A fleet with as few units as hold in every hour, the dearest taken away first."""
+    problem = fleet.problem
+    usd = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
+    for w in sorted((int(w) for w in np.flatnonzero(fleet.mix.units)), key=lambda w: -usd[w]):
+        while fleet.mix.units[w] >= 1 and math.isfinite(all_day_usd(hours, less := with_unit_less(fleet, w))):
+            fleet = less
+    return fleet
+
+
+def with_unit_less(fleet: Rated, way: int) -> Rated:
+    """A fleet without one unit of a way."""
+    units = fleet.mix.units - (np.arange(fleet.problem.num_ways) == way)
+    return replace(fleet, mix=replace(fleet.mix, units=units, machines=fleet.problem.machines_of(units)))
 
 
 def all_day_usd(hours: Sequence[Posed], fleet: Rated) -> float:
     """What one fleet costs in all hours; infinite where it does not hold in each."""
     usd = 0.0
     for hour in hours:
-        share = cheapest_split(hour.problem, fleet.mix.units) if is_installed() else fleet.mix.share
+        share = cheapest_split(hour.problem, fleet.mix.units)
         if share is None:
             return math.inf
         mix = trimmed(hour.problem, replace(fleet.mix, share=share))
