@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
@@ -17,14 +16,41 @@ from gpufleet.optimize.mixes.ways import Posed
 
 
 def gathered(posed: Posed, found: Rated) -> Rated:
-    """The mix in fewer regions, as far as machines of one type can move; where one may be lost, as it is."""
+    """The mix in fewer regions, as far as machines of their types move; where one may be lost, as it is."""
     if not is_installed() or found.problem.losses:
         return found
-    bought = sorted((int(o) for o in np.flatnonzero(found.mix.machines)), key=lambda o: found.mix.machines[o])
-    for source, target in permutations(bought, 2):
-        if found.mix.machines[source] and found.mix.machines[target] and are_alike(posed, source, target):
-            found = moved(posed, found, source, target) or found
+    for region in sorted(regions_of(posed, found), key=lambda region: machines_in(posed, found, region)):
+        found = without_region(posed, found, region) or found
     return found
+
+
+def regions_of(posed: Posed, found: Rated) -> set[RegionKey]:
+    """Regions that have machines."""
+    return {(posed.offers[int(o)].cloud, posed.offers[int(o)].region) for o in np.flatnonzero(found.mix.machines)}
+
+
+def offers_in(posed: Posed, found: Rated, regions: Collection[RegionKey]) -> list[int]:
+    """Offers in some regions of which machines are bought."""
+    bought = (int(o) for o in np.flatnonzero(found.mix.machines))
+    return [o for o in bought if (posed.offers[o].cloud, posed.offers[o].region) in regions]
+
+
+def machines_in(posed: Posed, found: Rated, region: RegionKey) -> float:
+    """Machines of a region."""
+    return float(sum(found.mix.machines[o] for o in offers_in(posed, found, {region})))
+
+
+def without_region(posed: Posed, found: Rated, region: RegionKey) -> Rated | None:
+    """The mix with all machines of a region in others that it has already; None where they cannot all move."""
+    others, mix = regions_of(posed, found) - {region}, found
+    there = [o for o, offer in enumerate(posed.offers) if (offer.cloud, offer.region) in others]
+    for source in offers_in(posed, found, {region}):
+        moves = (moved(posed, mix, source, o) for o in there if are_alike(posed, source, o))
+        one = next((move for move in moves if move is not None), None)
+        if one is None:
+            return None
+        mix = one
+    return mix
 
 
 def are_alike(posed: Posed, first: int, second: int) -> bool:
@@ -56,13 +82,15 @@ def moved(posed: Posed, found: Rated, source: int, target: int) -> Rated | None:
 
 
 def on_cleaner_grids(posed: Posed, found: Rated, g_per_kwh: Mapping[RegionKey, float]) -> Rated:
-    """The mix with machines where the grid emits less, as far as machines of one type move there at no cost."""
+    """The mix with machines where the grid emits less, as far as they move there at no cost and to no region more."""
     if not is_installed() or found.problem.losses:
         return found
     grid = np.array([g_per_kwh.get((offer.cloud, offer.region), np.inf) for offer in posed.offers])
     for source in np.flatnonzero(found.mix.machines):
         targets = [int(o) for o in np.argsort(grid) if grid[o] < grid[source] and are_alike(posed, int(source), int(o))]
-        found = next((x for o in targets if (x := moved(posed, found, int(source), o)) is not None), found)
+        most = len(regions_of(posed, found))
+        moves = (moved(posed, found, int(source), o) for o in targets)
+        found = next((x for x in moves if x is not None and len(regions_of(posed, x)) <= most), found)
     return found
 
 
