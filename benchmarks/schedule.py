@@ -2,8 +2,10 @@
 
     python benchmarks/schedule.py alibaba_gpu_2023_pods.csv      pods of the cluster trace (openb_pod_list_default.csv)
     python benchmarks/schedule.py --gavel jobs.csv THROUGHPUTS.json  steps over the throughputs of Gavel's repository
+                                                   (scheduler/*_throughputs.json: V100s, jobs alone on them)
     python benchmarks/schedule.py                                 generated jobs stand in, which is said
     python benchmarks/schedule.py FILE --online                   the same jobs as they arrive, policy by policy
+    --markdown                                                    as the table of docs/schedule.md
 
 Jobs are drawn from those that ran for two days at most, without replacement, and keep the order and the burstiness of
 their arrivals, which are pressed together so that they offer `load` times what the pool can do while they arrive.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -33,11 +36,11 @@ from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.schedule import WHOLE_MILLI, Pool, ScheduledJob, Way
 from gpufleet.inputs.job_trace import read_job_trace
-from gpufleet.optimize.online_schedule import EDF, POLICIES
-from gpufleet.optimize.schedule import edf_schedule
-from gpufleet.optimize.schedule_grid import Grid, Placement
-from gpufleet.optimize.schedule_search import improved
-from gpufleet.optimize.schedule_solver import Effort, solved
+from gpufleet.optimize.schedule.at_once import edf_schedule
+from gpufleet.optimize.schedule.best import best_found
+from gpufleet.optimize.schedule.grid import Grid, Placement
+from gpufleet.optimize.schedule.online import EDF, POLICIES
+from gpufleet.optimize.schedule.solver import Effort
 from gpufleet.questions.schedule import ScheduleRequest
 from gpufleet.results.online_schedule import PolicyOutcome
 from gpufleet.units import DAY, HOUR, MINUTE
@@ -45,7 +48,8 @@ from gpufleet.units import DAY, HOUR, MINUTE
 SLOT_S, LONGEST_S, SLACK, SEEDS, LIMIT_S = 10 * MINUTE, 2 * DAY, (1.2, 4.0), range(5), 30.0
 SIZES = ((200, 8, 0.30), (500, 12, 0.40))
 LOADS = (1.0, 2.0, 4.0)
-OF_SEARCH, REPEATED_STEPS = 0.5, 3000
+REPEATED_STEPS = 3000
+HEADINGS = ("jobs, GPUs", "load", "shares of a GPU", "EDF, by seed", "ours, by seed", "of EDF", "nobody below", "bar")
 
 
 @dataclass(frozen=True)
@@ -135,33 +139,67 @@ def outcome(grid: Grid, seed: int, steps: int | None = None) -> Outcome:
     """EDF, the search, then CP-SAT, within the limit; by steps instead where those are said."""
     began = time.monotonic()
     edf = edf_schedule(grid) or []
-    rng = np.random.default_rng(seed)
-    if steps is None:
-        ends, until = began + LIMIT_S, began + LIMIT_S * OF_SEARCH
-        found = improved(grid, edf, rng, lambda _: time.monotonic() < until)
-        effort = Effort(lambda: ends - time.monotonic(), 2, seed)
-    else:
-        found = improved(grid, edf, rng, lambda tries: tries < steps)
-        effort = Effort(lambda: 0.0, 1, seed, steps / 5000)
-    best = solved(grid, found, effort)
-    late = [grid.score(placed).late for placed in (edf, found, best.placed)]
-    return Outcome(*late, best.bound.late, time.monotonic() - began)
+    effort = Effort(lambda: began + LIMIT_S - time.monotonic(), 2, seed)
+    effort = effort if steps is None else Effort(lambda: 0.0, 1, seed, steps)
+    found = best_found(grid, edf, effort, np.random.default_rng(seed))
+    late = [grid.score(placed).late for placed in (edf, found.searched, found.solved.placed)]
+    return Outcome(*late, found.solved.bound.late, time.monotonic() - began)
 
 
-def rows_of(trace: Trace, loads: Sequence[float], seeds: Sequence[int]) -> Iterator[str]:
-    """A line for each size, load and way to count shares."""
-    for jobs, gpus, bar in SIZES:
-        for load in loads:
-            for packed in (False, True):
-                found = [outcome(drawn(trace, jobs, gpus, load, seed, packed=packed), seed) for seed in seeds]
-                ratios = sorted(o.ratio for o in found)
-                yield (
-                    f"{jobs} on {gpus}, load {load:g}, {'packed' if packed else 'rounded up'}: median "
-                    f"{statistics.median(ratios):.3f} (bar {bar:g}) of EDF, and nobody's is below "
-                    f"{statistics.median(o.bound / max(o.edf, 1) for o in found):.3f}; "
-                    f"{', '.join(f'{o.edf}>{o.searched}>{o.solved} (>={o.bound})' for o in found)}; "
-                    f"{max(o.took_s for o in found):.1f} s, machine load {os.getloadavg()[0]:.1f}"
-                )
+@dataclass(frozen=True)
+class Cell:
+    """One size, load and way to count shares, with an outcome for each seed."""
+
+    jobs: int
+    gpus: int
+    bar: float
+    load: float
+    packed: bool
+    outcomes: Sequence[Outcome]
+
+    @property
+    def ratio(self) -> float:
+        """Late GPU-slots as a share of those of EDF, median of the seeds."""
+        return statistics.median(o.ratio for o in self.outcomes)
+
+    @property
+    def least(self) -> float:
+        """What no schedule's share is below, median of the seeds."""
+        return statistics.median(o.bound / max(o.edf, 1) for o in self.outcomes)
+
+    @property
+    def shares(self) -> str:
+        """How shares of a GPU are counted."""
+        return "packed" if self.packed else "rounded up"
+
+    def line(self) -> str:
+        """In words."""
+        return (
+            f"{self.jobs} on {self.gpus}, load {self.load:g}, {self.shares}: median {self.ratio:.3f} "
+            f"(bar {self.bar:g}) of EDF, and nobody's is below {self.least:.3f}; "
+            f"{', '.join(f'{o.edf}>{o.searched}>{o.solved} (>={o.bound})' for o in self.outcomes)}; "
+            f"{max(o.took_s for o in self.outcomes):.1f} s, machine load {os.getloadavg()[0]:.1f}"
+        )
+
+    def row(self) -> str:
+        """As a row of a table in Markdown."""
+        edf = ", ".join(f"{o.edf:,}" for o in self.outcomes)
+        ours = ", ".join(f"{o.solved:,}" for o in self.outcomes)
+        cells = (f"{self.jobs}, {self.gpus}", f"{self.load:g}", self.shares, edf, ours, f"{self.ratio:.3f}")
+        return table_row(*cells, f"{self.least:.3f}", f"{self.bar:.2f}")
+
+
+def table_row(*cells: str) -> str:
+    """A row in Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
+def cells_of(trace: Trace, loads: Sequence[float], seeds: Sequence[int], steps: int | None) -> Iterator[Cell]:
+    """Each size, load and, where jobs take shares of a GPU, way to count these."""
+    has_shares = bool((trace.milli % WHOLE_MILLI).any())
+    for (jobs, gpus, bar), load, packed in itertools.product(SIZES, loads, (False, True)[: 1 + has_shares]):
+        found = [outcome(drawn(trace, jobs, gpus, load, seed, packed=packed), seed, steps) for seed in seeds]
+        yield Cell(jobs, gpus, bar, load, packed, found)
 
 
 def online_rows(trace: Trace, loads: Sequence[float], seeds: Sequence[int], steps: int) -> Iterator[str]:
@@ -204,8 +242,8 @@ def repeated(trace: Trace, steps: int) -> str:
 
     def once() -> list[Placement]:
         grid = drawn(trace, 200, 8, 2.0, 0, packed=True)
-        found = improved(grid, edf_schedule(grid) or [], np.random.default_rng(0), lambda tries: tries < steps)
-        return solved(grid, found, Effort(lambda: 0.0, 1, 0, steps / 5000)).placed
+        effort = Effort(lambda: 0.0, 1, 0, steps)
+        return best_found(grid, edf_schedule(grid) or [], effort, np.random.default_rng(0)).solved.placed
 
     return f"{steps} steps on one worker, twice: {'the same schedule' if once() == once() else 'NOT the same'}"
 
@@ -218,6 +256,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--steps", type=int)
     parser.add_argument("--online", action="store_true")
+    parser.add_argument("--markdown", action="store_true")
     asked = parser.parse_args()
     trace = gavel(*asked.gavel) if asked.gavel else alibaba(asked.trace) if asked.trace else generated()
     print(f"{trace.name}: {len(trace.milli):,} jobs" + ("" if asked.trace or asked.gavel else ", generated, of nobody"))
@@ -226,9 +265,12 @@ def main() -> None:
         for row in online_rows(trace, asked.loads, range(asked.seeds), steps):
             print(row, flush=True)
         return
-    print(repeated(trace, REPEATED_STEPS if asked.steps is None else asked.steps), flush=True)
-    for row in rows_of(trace, asked.loads, range(asked.seeds)):
-        print(row, flush=True)
+    if not asked.markdown:
+        print(repeated(trace, REPEATED_STEPS if asked.steps is None else asked.steps), flush=True)
+    if asked.markdown:
+        print(table_row(*HEADINGS), table_row(*("---" for _ in HEADINGS)), sep="\n")
+    for cell in cells_of(trace, asked.loads, range(asked.seeds), asked.steps):
+        print(cell.row() if asked.markdown else cell.line(), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from statistics import fmean, median
 
 from tools.baselines import Baseline, best_constant_efficiency, ladder, scored_figures
 from tools.training_page import training_sections
+from tools.under_load_page import under_load_section
 
 from gpufleet.accuracy.panels import accuracy_panels
 from gpufleet.accuracy.score import score_files
@@ -231,7 +232,8 @@ def documents(
     shown = [file.model_copy(update={"file": Path(file.file).name}) for file in report.files]
     report = report.model_copy(update={"files": shown})
     training = training_sections(report, [read_measurements(path) for path in files], folder, models)
-    page = page_of(report, left_out, rungs_of(files, models), training)
+    loaded = under_load_section(files, models)
+    page = page_of(report, left_out, rungs_of(files, models), [*training, *loaded])
     return f"<!-- made from tables {digest(made_from(files))} -->\n{page}", plot_as_svg(
         accuracy_panels(report), PICTURE_TITLE
     )

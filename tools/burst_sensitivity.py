@@ -20,9 +20,10 @@ import numpy as np
 from gpufleet.accuracy.benchmark_clients import client_of
 from gpufleet.accuracy.loaded_rows import CLOSED, arrivals_of, replica_row
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.replays import Experiment, copy_under, results_of, statistic_of, times_of
+from gpufleet.accuracy.replays import copy_under
 from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.accuracy.serving_under_load import experiment_of, load_of, why_not_scored
+from gpufleet.api.request_runs import Experiment, results_of, statistic_of, times_of
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.simulate.cluster import Copy

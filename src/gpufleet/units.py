@@ -73,7 +73,10 @@ class Bounds(NamedTuple):
         return self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}".rstrip()
+        least = in_full(self.least)
+        if self.most == math.inf:
+            return f"{self.unit} from {least}".lstrip()
+        return f"from {least} to {self.most:,.15g} {self.unit}".rstrip()
 
 
 TOKENS = Bounds(1.0, 1e8, "tokens")
@@ -156,7 +159,7 @@ def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
     return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}", SECONDS)
 
 
-def parse_usd_per_hour(text: object) -> float:
+def parse_usd_per_hour(text: object, what: str = "USD per time") -> float:
     """What may be spent: '20/h', '$500/d', '15,000/mo' (730 hours).
 
     >>> parse_usd_per_hour("$7,300/mo")
@@ -167,9 +170,9 @@ def parse_usd_per_hour(text: object) -> float:
     hours |= dict.fromkeys(("mo", "month"), HOURS_PER_MONTH) | dict.fromkeys(("y", "year"), HOURS_PER_YEAR)
     per = per.strip().lower()
     if not slash or per not in hours:
-        raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
+        raise UsageError(f"cannot read {what}", found=text, expected="such as '20/h' or '15000/mo'")
     _refuse_two_readings(amount)
-    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'", USD_PER_HOUR, hours[per])
+    return _quantity(amount, _COUNT_SUFFIX, what, "'20/h'", USD_PER_HOUR, hours[per])
 
 
 def parse_usd(text: object) -> float:

@@ -43,6 +43,18 @@ Ask = Callable[..., "tuple[int, str, str]"]
 
 
 @pytest.fixture
+def ask_of(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """The exit code, what is printed and what is said of a file."""
+
+    def asked(file: Path, *words: str) -> tuple[int, str, str]:
+        code = main(["schedule", str(file), *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return asked
+
+
+@pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
     """The exit code, what is printed and what is said of a text of jobs."""
 
@@ -125,6 +137,30 @@ def test_the_picture_has_a_bar_for_each_job(ask: Ask) -> None:
     assert len(bars) == 4
 
 
+def test_a_picture_of_thousands_is_refused_for_what_it_is(ask: Ask) -> None:
+    many = ONE + "".join(f"  - {{name: x{n}, work: 1h}}\n" for n in range(401))
+    code, _, complaint = ask(many, "--at-once", "-o", "svg")
+    assert code == 2
+    assert "too many bars for a picture; found '401 jobs'; expected up to 400" in " ".join(complaint.split())
+
+
+def test_a_page_says_its_month_and_one_of_weeks_the_month_of_every_day(ask: Ask) -> None:
+    start = "start: 2026-11-30 08:00\n" + ONE
+    _, week, _ = ask(start + "  - {name: x, work: 30h, gpus: 2}")
+    assert "done Tue 01 Dec 2026 14:00" in week
+    assert "Jobs from Mon 30 Nov 2026 08:00" in week
+    _, months, _ = ask(start + "".join(f"  - {{name: x{n}, work: 20d, gpus: 2}}\n" for n in range(2)))
+    assert "20 Dec 08:00" in months
+
+
+def test_deadlines_that_nobody_could_keep_are_named(ask: Ask) -> None:
+    jobs = "  - {name: past, work: 1h, deadline: 2020-01-01}\n  - {name: early, work: 1h, earliest: 9h, deadline: 2h}"
+    _, page, _ = ask("start: 2026-11-30 08:00\n" + ONE + jobs)
+    page = " ".join(page.split())
+    assert "Due before the schedule begins, so late in any case: past." in page
+    assert "Due before they may begin, by 'earliest', so late in any case: early." in page
+
+
 def test_a_page_shows_some_jobs_and_csv_all(ask: Ask) -> None:
     many = ONE + "".join(f"  - {{name: x{n}, work: 1h, deadline: {n + 1}h}}\n" for n in range(70))
     _, page, _ = ask(many, "--at-once")
@@ -186,6 +222,7 @@ SPECS = {
 def test_manifests_of_kueue_fit_each_other_and_the_documentation(ask: Ask) -> None:
     """kueue.sigs.k8s.io: flavours that the queue names, quotas in the order of what is covered, suspended jobs."""
     _, said, _ = ask(SMALL, "-o", "kueue")
+    assert said.startswith("# Kueue keeps no times")
     manifests = list(yaml.safe_load_all(said))
     of = {kind: [m for m in manifests if m["kind"] == kind] for kind in [*SPECS, "WorkloadPriorityClass"]}
     assert sum(map(len, of.values())) == len(manifests)
@@ -200,6 +237,7 @@ def test_manifests_of_kueue_fit_each_other_and_the_documentation(ask: Ask) -> No
         assert [resource["name"] for resource in flavour["resources"]] == group["coveredResources"]
     assert local["spec"]["clusterQueue"] == queue["metadata"]["name"]
     classes = {m["metadata"]["name"]: m["value"] for m in of["WorkloadPriorityClass"]}
+    assert group["coveredResources"] == ["nvidia.com/gpu"]  # of CPUs and memory nothing is known
     for job in of["Job"]:
         labels, spec = job["metadata"]["labels"], job["spec"]
         assert labels["kueue.x-k8s.io/queue-name"] == local["metadata"]["name"]
@@ -259,6 +297,34 @@ def test_lines_of_sbatch_have_the_options_that_it_documents(ask: Ask, tmp_path: 
     assert subprocess.run([shutil.which("sh") or "sh", "-n", str(script)], check=False).returncode == 0
 
 
+def test_a_limit_of_slurm_ends_where_maintenance_begins(ask: Ask, ask_of: Ask, tmp_path: Path) -> None:
+    """Slurm begins no job whose limit reaches into a reservation: a high end of a duration would keep it waiting."""
+    _, said, _ = ask(SMALL, "-o", "json")
+    answer = json.loads(said)
+    urgent = next(run for run in answer["runs"] if run["job"] == "urgent")
+    urgent["work"]["high"] = 9 * 3600.0
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps(answer), encoding="utf-8")
+    _, script, _ = ask_of(file, "-o", "slurm")
+    line = next(line for line in script.splitlines() if "--job-name=urgent" in line)
+    assert "--time=0-04:00:00" in line
+    assert urgent["pieces"][0]["start_s"] == 0
+
+
+def test_a_saved_answer_is_written_for_a_tool_without_another_search(ask: Ask, ask_of: Ask, tmp_path: Path) -> None:
+    _, said, _ = ask(SMALL, "-o", "json")
+    _, direct, _ = ask(SMALL, "-o", "slurm")
+    file = tmp_path / "answer.json"
+    file.write_text(said, encoding="utf-8")
+    code, script, _ = ask_of(file, "-o", "slurm")
+    assert (code, script) == (0, direct)
+    broken = said.replace('"slot_s"', '"slot"', 1)
+    file.write_text(broken, encoding="utf-8")
+    code, _, complaint = ask_of(file, "-o", "slurm")
+    assert code == 2
+    assert "is not a schedule: slot_s" in " ".join(complaint.split())
+
+
 WRONG = [
     ("", 2, "cannot read a file of jobs"),
     ("jobs: []", 2, "has no pools"),
@@ -275,7 +341,7 @@ WRONG = [
     (ONE + "  - {name: x, work: 1h, after: [yy]}", 2, "unknown job to come after"),
     (ONE + "  - {name: x, work: 1h, deadline: 2026-12-01 08:00}", 2, "has no start"),
     (ONE + "  - {name: x, work: 1h, priority: -1}", 2, "the priority is out of range"),
-    ("pools: {a: {gpu: L4, gpus: 2, kind: spot, price: -1/h}}\njobs: [{name: x, work: 1h}]", 2, "must be positive"),
+    ("pools: {a: {gpu: L4, gpus: 2, kind: spot, price: -1/h}}\njobs: [{name: x, work: 1h}]", 2, "a price must be"),
     ("pools: {a: {gpu: L4, gpus: 2, kind: on-demand}}\njobs: [{name: x, work: 1h}]", 2, "has no price"),
     ("pools: {a: {gpu: L4, gpus: 2, price: {0-8: 1/h}}}\njobs: [{name: x, work: 1h}]", 2, "have no price"),
     ("pools: {a: {gpu: L5, gpus: 2}}\njobs: [{name: x, work: 1h}]", 2, "unknown GPU"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpufleet
+from gpufleet.api.spot_audit import audit_spot
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.spot import NAMES, DeadlineJob, SpotMarket
 from gpufleet.errors import UsageError
@@ -221,3 +222,63 @@ def test_a_broken_log_has_one_message(text: str, tmp_path: Path, ask_gpufleet: R
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
     assert ask_gpufleet("spot", str(log), "--replay", str(log)).returncode == 2
+
+
+def test_a_long_job_is_played_on_longer_ticks_and_fewer_draws_which_is_said(
+    answer: SpotPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coarser play hardly moves the cost, and availability is still that of ten minutes."""
+    monkeypatch.setattr("gpufleet.api.spot.MOST_PLAYED_TICKS", 60)
+    monkeypatch.setattr("gpufleet.api.spot.MOST_DRAWN_TICKS", 60 * 180)
+    coarse = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=90, zones=2
+    )
+    assert coarse.rules.tick_s == 1800.0
+    assert coarse.num_draws == 60
+    assert coarse.answer.usd.value == pytest.approx(answer.answer.usd.value, rel=0.15)
+    assert coarse.availability_ratio == pytest.approx(answer.availability_ratio, rel=0.1)
+    assert [note for note in coarse.notes if "every 30 min" in note]
+    assert [note for note in coarse.notes if "60 times, not 90" in note]
+    assert answer.notes == []
+
+
+def test_our_rules_take_spot_in_a_market_that_was_never_seen_to_change(tmp_path: Path) -> None:
+    """A change that nobody saw is not as likely as not: it is as likely as in zones that were measured, or less."""
+    trace = tmp_path / "always.json"
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1] * 400}))
+    plan = gpufleet.plan_spot(work_s="20h", deadline_s="30h", spot_price=0.97, on_demand_price=3.06, trace=str(trace))
+    ours = next(play for play in plan.plays if play.policy == "slack")
+    assert ours.on_demand_ratio == 0.0
+    assert ours.usd.value == pytest.approx(0.97 * 20.6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(0, 1, "spot", 72000), (600, 1, "spot", 71400), (6000, 1, "spot", 66000)], "leaves ticks out before line 4"),
+        ([(107400, 1, "spot", 600), (108000, 1, "spot", 600)], "after the deadline of the policy, from line 3 on"),
+    ],
+)
+def test_a_log_with_gaps_or_past_its_deadline_is_refused(
+    rows: list[tuple[object, ...]], said: str, answer: SpotPlan, tmp_path: Path
+) -> None:
+    rules, log = tmp_path / "rules.json", tmp_path / "log.csv"
+    rules.write_text(answer.rules.model_dump_json(), encoding="utf-8")
+    write_log(log, rows)
+    with pytest.raises(UsageError, match=said):
+        audit_spot(rules, log)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("rules.json", "--replay", "log.csv", "--deadline", "9h"), "by the policy alone; found '--deadline'"),
+        ((*JOB, "--target", "0.9"), "--target is of a service"),
+        ((*JOB, "--seed", "-1"), "expected a whole number from 0."),
+        (("--work", "4h", "--deadline", "8h", "--spot-price", "x"), "cannot read USD per time"),
+    ],
+)
+def test_a_word_that_has_no_place_is_not_passed_over(typed: tuple[str, ...], said: str, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", *typed)
+    assert done.returncode == 2
+    assert said in done.stderr

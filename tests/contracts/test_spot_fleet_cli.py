@@ -81,6 +81,11 @@ def test_the_page_has_eighty_columns_and_what_the_former_documents_state(tmp_pat
     ("text", "said"),
     [
         ("", "cannot read the fleet"),
+        (
+            "fleet: [{name: a, machines: 2 aws:g5.xlarge, runs: batch}, "
+            "{name: a, machines: 1 aws:g6.xlarge, runs: batch}]",
+            "two rows of one name",
+        ),
         ("fleet: []", "cannot read the fleet"),
         ("fleet: [a]", "row 1 is no list of words"),
         ("rows: []", "cannot read the fleet"),

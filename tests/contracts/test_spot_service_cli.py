@@ -94,12 +94,16 @@ def test_terraform_reads_the_fleet_that_is_written(file: str, tmp_path: Path, ru
     out = tmp_path / "fleet.tf"
     done = run_gpufleet("spot", file, "--draws", "20", "--restart", "10min", "--spot-fleet", str(out), "-o", "json")
     plan = SpotServicePlan.model_validate_json(done.stdout)
-    [resource] = hcl2.loads(out.read_text(encoding="utf-8"))["resource"]
+    read = hcl2.loads(out.read_text(encoding="utf-8"))
+    [resource] = read["resource"]
     [[fleet]] = [list(named.values()) for named in resource.values()]
     [options], [capacity] = fleet["spot_options"], fleet["target_capacity_specification"]
     assert unquoted(options["allocation_strategy"]) == "price-capacity-optimized"
     policy = plan.answer.policy
-    assert str(capacity["spot_target_capacity"]) == str(plan.num_machines - policy.floor + policy.spares)
+    defaults = {name: body.get("default") for each in read["variable"] for name, body in each.items()}
+    on_spot = next(value for name, value in defaults.items() if unquoted(name) == "on_spot")
+    assert on_spot == plan.num_machines - policy.floor + policy.spares
+    assert "var.on_spot" in str(capacity["spot_target_capacity"])
     [override] = [each for config in fleet["launch_template_config"] for each in config["dynamic"]]
     [[content]] = [each["content"] for each in override.values()]
     assert unquoted(content["instance_type"]) == plan.market.instance

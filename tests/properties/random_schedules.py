@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpufleet.domain.schedule import DayPrices, Outage, Pool, ScheduledJob, Way
-from gpufleet.optimize.schedule_grid import Grid
+from gpufleet.optimize.schedule.grid import Grid
 
 SLOT_S = 1800.0
 

@@ -13,15 +13,15 @@ from tests.properties.schedule_checker import violations
 
 from gpufleet.answers.online_schedule import jain_index, outcome_of, ranked
 from gpufleet.domain.schedule import DayPrices, Outage, Piece, Pool, Run, ScheduledJob, Way
-from gpufleet.optimize.online_schedule import (
+from gpufleet.optimize.schedule.online import (
     Backfill,
     FirstInFirstOut,
     LeastAttained,
     earliest_deadline_first,
     shortest_first,
 )
-from gpufleet.optimize.replanning import Replanning
-from gpufleet.optimize.schedule_relaxations import relaxations_of
+from gpufleet.optimize.schedule.relaxations import relaxations_of
+from gpufleet.optimize.schedule.replanning import Replanning
 from gpufleet.results.online_schedule import PolicyOutcome
 from gpufleet.simulate.job_queue import JobQueue, QueuePolicy, Selection, replay_queue
 
@@ -232,7 +232,7 @@ def test_the_best_is_late_by_least_and_then_costs_least() -> None:
 
 
 def test_ours_looks_at_a_part_of_a_long_queue_and_every_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufleet.optimize.replanning.MOST_PLANNED", 4)
+    monkeypatch.setattr("gpufleet.optimize.schedule.replanning.MOST_PLANNED", 4)
     for seed in range(30):
         grid = random_grid(np.random.default_rng(seed))
         if not relaxations_of(grid):

@@ -13,20 +13,26 @@ from tests.properties.random_schedules import SLOT_S, random_grid
 from tests.properties.schedule_checker import violations
 
 from gpufleet.domain.schedule import DayPrices, Piece, Pool, Run, ScheduledJob, Way
-from gpufleet.optimize.schedule import begun_sooner, edf_schedule
-from gpufleet.optimize.schedule_bound import least_late
-from gpufleet.optimize.schedule_grid import Grid, Placement
-from gpufleet.optimize.schedule_relaxations import relaxations_of
-from gpufleet.optimize.schedule_search import Neighbours, Workbench, improved
-from gpufleet.optimize.schedule_solver import Effort, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule import bound
+from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule.best import best_found, in_orders_of
+from gpufleet.optimize.schedule.bound import relaxed
+from gpufleet.optimize.schedule.grid import Grid, Placement
+from gpufleet.optimize.schedule.relaxations import relaxations_of
+from gpufleet.optimize.schedule.search import Neighbours, Workbench, improved
+from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed, is_too_large, solved
 
 needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
 PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14
-WORK = Effort(lambda: 0.0, 1, 0, 0.4)
+WORK = Effort(lambda: 0.0, 1, 0, 800)
 
 
 def wrong(grid: Grid, placed: list[Placement]) -> list[str]:
     return violations(grid.pools, grid.asked, grid.runs(placed), grid.budget_usd)
+
+
+def bounded(grid: Grid, placed: list[Placement], effort: Effort) -> Solved:
+    return solved(grid, placed, effort, relaxed(grid, placed, None, effort.work).late)
 
 
 def placed_by_edf(grid: Grid) -> list[Placement]:
@@ -67,7 +73,7 @@ def test_the_solver_keeps_them_too_and_stays_above_its_bound() -> None:
         if relaxations_of(grid):
             continue
         edf = placed_by_edf(grid)
-        found = solved(grid, edf, WORK)
+        found = bounded(grid, edf, WORK)
         assert wrong(grid, found.placed) == [], seed
         assert found.bound.late <= grid.score(found.placed).late <= grid.score(edf).late
         proven += found.is_optimal
@@ -91,7 +97,7 @@ def test_the_same_seed_and_work_give_the_same_schedule() -> None:
     def once() -> list[Placement]:
         grid = random_grid(np.random.default_rng(11))
         found = improved(grid, placed_by_edf(grid), np.random.default_rng(3), lambda tries: tries < 200)
-        return solved(grid, found, WORK).placed
+        return bounded(grid, found, WORK).placed
 
     assert once() == once()
 
@@ -121,7 +127,7 @@ def test_a_proven_optimum_is_never_worse_for_an_easier_question(eased: Callable[
         if relaxations_of(grid):
             continue
         easier = eased(grid)
-        hard, easy = (solved(g, placed_by_edf(g), WORK) for g in (grid, easier))
+        hard, easy = (bounded(g, placed_by_edf(g), WORK) for g in (grid, easier))
         if hard.is_optimal and easy.is_optimal:
             compared += 1
             before, after = grid.score(hard.placed), easier.score(easy.placed)
@@ -148,7 +154,7 @@ def test_a_proven_optimum_is_that_of_all_schedules_tried() -> None:
             for n in range(3)
         )
         grid = Grid(pools, jobs, SLOT_S)
-        found = solved(grid, placed_by_edf(grid), Effort(lambda: 0.0, 1, 0, 2.0))
+        found = bounded(grid, placed_by_edf(grid), Effort(lambda: 0.0, 1, 0, 4000))
         assert found.is_optimal
         assert grid.score(found.placed) == min(every_score(grid))
 
@@ -178,7 +184,19 @@ def test_the_checker_sees_what_is_wrong() -> None:
 
 
 @needs_solver
-def test_the_bound_of_a_crowded_pool_is_close() -> None:
+def test_the_best_that_is_found_keeps_everything_and_is_never_worse() -> None:
+    for seed in range(SOLVED):
+        grid = random_grid(np.random.default_rng(seed), most_jobs=8)
+        if relaxations_of(grid):
+            continue
+        edf = placed_by_edf(grid)
+        found = best_found(grid, edf, Effort(lambda: 0.0, 1, 0, 40), np.random.default_rng(seed))
+        assert wrong(grid, found.searched) == wrong(grid, found.solved.placed) == [], seed
+        assert grid.score(found.solved.placed) <= grid.score(found.searched) <= grid.score(edf)
+        assert found.solved.bound.late <= grid.score(found.solved.placed).late
+
+
+def crowded_grid() -> Grid:
     rng = np.random.default_rng(2)
     jobs = tuple(
         ScheduledJob(
@@ -186,10 +204,30 @@ def test_the_bound_of_a_crowded_pool_is_close() -> None:
         )
         for n in range(30)
     )
-    grid = Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+    return Grid((Pool("a", "A100", 3),), jobs, SLOT_S)
+
+
+@needs_solver
+@pytest.mark.parametrize("few_columns", [10**6, 300])
+def test_the_orders_of_the_relaxation_are_better_than_that_of_deadlines(
+    monkeypatch: pytest.MonkeyPatch, few_columns: int
+) -> None:
+    monkeypatch.setattr(bound, "FEW_COLUMNS", few_columns)
+    grid = crowded_grid()
+    edf = placed_by_edf(grid)
+    solve = bound.relaxed if few_columns > bound.MOST_COLUMNS else bound.roughly_relaxed
+    orders = list(in_orders_of(grid, solve(grid, edf, None, 10.0)))
+    assert len(orders) == len(bound.SHARES_BEGUN)
+    assert [wrong(grid, placed) for placed in orders] == [[]] * len(orders)
+    assert min(grid.score(placed) for placed in orders) < grid.score(edf)
+
+
+@needs_solver
+def test_the_bound_of_a_crowded_pool_is_close() -> None:
+    grid = crowded_grid()
     found = improved(grid, placed_by_edf(grid), np.random.default_rng(0), lambda tries: tries < 1500)
     late = grid.score(found).late
-    assert 0.8 * late < least_late(grid, found, None, 10.0) <= late
+    assert 0.8 * late < relaxed(grid, found, None, 10.0).late <= late
 
 
 def test_a_question_too_large_for_the_solver_is_placed_all_the_same() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties.spot_checker import Recorded, market_of, played_again
+from tests.properties.spot_checker import Recorded, least_usd, market_of, played_again
 
-from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.optimize.spot_optimum import spot_optimum
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
@@ -47,6 +47,14 @@ def long_enough(market: SpotMarket, job: DeadlineJob) -> SpotMarket:
     return replace(market, is_available=np.pad(market.is_available, ((0, 0), (0, missing))))
 
 
+def several_places(job: DeadlineJob, pieces: list[list[int]], last_usd: float) -> SpotMarket:
+    """Places as long as the longest of them, all at $1 an hour but for the last."""
+    alone = [long_enough(market_of(each), job).is_available for each in pieces]
+    ticks = max(each.shape[1] for each in alone)
+    has_one = np.concatenate([np.pad(each, ((0, 0), (0, ticks - each.shape[1]))) for each in alone])
+    return SpotMarket(has_one, TICK_S, np.array([1.0] * (len(pieces) - 1) + [last_usd]), 3.0)
+
+
 @given(jobs, runs)
 def test_no_policy_above_the_safety_net_is_ever_late(job: DeadlineJob, pieces: list[int]) -> None:
     market = long_enough(market_of(pieces), job)
@@ -67,9 +75,51 @@ def test_an_independent_play_of_the_decisions_pays_and_ends_the_same(job: Deadli
         assert int(ran.losses[0]) == lost
 
 
+@given(jobs, st.lists(runs, min_size=2, max_size=4), st.sampled_from([1.0, 0.8]))
+def test_an_independent_play_over_several_places_pays_and_ends_the_same(
+    job: DeadlineJob, pieces: list[list[int]], last_usd: float
+) -> None:
+    market = several_places(job, pieces, last_usd)
+    for policy in policies(job):
+        recorded = Recorded(NeverLate(policy, job, TICK_S))
+        ran = replay_jobs(job, market, HERE, recorded)
+        usd, elapsed_s, lost = played_again(job, market, 0, [int(d[0]) for d in recorded.decisions])
+        assert float(ran.cost_usd[0]) == pytest.approx(usd, rel=1e-9)
+        assert float(ran.elapsed_s[0]) == pytest.approx(elapsed_s)
+        assert elapsed_s <= job.deadline_s + 1e-6
+        assert int(ran.losses[0]) == lost
+
+
 @given(jobs.map(lambda job: replace(job, restart_s=600.0 * round(job.restart_s / 600), loss_s=0.0)), runs)
 def test_foresight_is_never_dearer_than_a_policy(job: DeadlineJob, pieces: list[int]) -> None:
     market = long_enough(market_of(pieces), job)
+    least = float(spot_optimum(job, market, HERE)[0])
+    for policy in policies(job):
+        ran = replay_jobs(job, market, HERE, NeverLate(policy, job, TICK_S))
+        assert least <= float(ran.cost_usd[0]) + 1e-6
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(0, 2),
+    st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=2),
+    st.sampled_from([1.0, 0.8, 2.5]),
+)
+def test_foresight_is_the_least_of_all_ways_tried(
+    work: int, start: int, has_one: list[list[bool]], last_usd: float
+) -> None:
+    job = DeadlineJob(work * TICK_S, 6 * TICK_S, start * TICK_S)
+    usd = np.array([1.0] * (len(has_one) - 1) + [last_usd])
+    market = SpotMarket(np.array(has_one), TICK_S, usd, 3.0)
+    assert float(spot_optimum(job, market, HERE, 2)[0]) == pytest.approx(least_usd(job, market))
+
+
+@given(
+    jobs.map(lambda job: replace(job, restart_s=600.0 * round(job.restart_s / 600), loss_s=0.0)),
+    st.lists(runs, min_size=2, max_size=4),
+)
+def test_foresight_over_several_places_is_never_dearer_than_a_policy(job: DeadlineJob, pieces: list[list[int]]) -> None:
+    market = several_places(job, pieces, 1.0)
     least = float(spot_optimum(job, market, HERE)[0])
     for policy in policies(job):
         ran = replay_jobs(job, market, HERE, NeverLate(policy, job, TICK_S))
@@ -114,6 +164,7 @@ def test_who_loses_a_machine_goes_on_at_another_place() -> None:
     ran = replay_jobs(job, market, HERE, NeverLate(BySlack(rules_of(job)), job, TICK_S))
     assert float(ran.cost_usd[0]) == pytest.approx(48.4)
     assert int(ran.losses[0]) == 1
+    assert float(spot_optimum(job, market, HERE)[0]) == pytest.approx(48.4), "foresight too pays for the change"
 
 
 def test_less_slack_needs_on_demand_sooner() -> None:
@@ -124,3 +175,24 @@ def test_less_slack_needs_on_demand_sooner() -> None:
     thresholds = [float(rules.threshold_s(waiting, without_for_long, left * HOUR)[0]) for left in (6, 24, 48)]
     assert thresholds == sorted(thresholds)
     assert 0 < thresholds[0] < thresholds[-1] < 22 * HOUR
+
+
+def test_what_is_seen_outweighs_what_was_believed_as_it_grows() -> None:
+    """Believed: one tick in ten changes, worth 20 ticks. Seen: none of them."""
+    edges = (600.0, 3600.0)
+    prior = HazardCounts(TICK_S, edges, np.full((2, 3), 2.0), np.full((2, 3), 20.0))
+
+    def lost_when_old(ticks: int) -> float:
+        seen = HazardCounts.of(np.ones((1, ticks), dtype=bool), TICK_S, edges)
+        hazards = AgedHazards.of_counts(seen, prior)
+        assert hazards.lost_ratio[0] == hazards.found_ratio[2] == 0.1
+        return hazards.lost_ratio[2]
+
+    assert lost_when_old(6) == 0.1
+    assert lost_when_old(1000) < lost_when_old(100) < 0.05
+
+
+def test_ages_shorter_than_a_tick_are_as_the_next_older() -> None:
+    unseen = HazardCounts(TICK_S * 6, (600.0, 3600.0), np.zeros((2, 3)), np.zeros((2, 3)))
+    flicker = HazardCounts.of(np.array([[True, False] * 40]), TICK_S * 12, (600.0, 3600.0))
+    assert AgedHazards.of_counts(flicker, unseen).lost_ratio == (1.0, 1.0, 1.0)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tools.calibrate import engines, kernels, network_latency, runtimes, spot_availability, training_memory
+from tools.calibrate import engines, kernels, network_latency, run_ranges, runtimes, spot_availability, training_memory
 
 COMMANDS = {
     "engines": engines,
     "kernels": kernels,
     "network-latency": network_latency,
+    "run-ranges": run_ranges,
     "runtimes": runtimes,
     "spot-availability": spot_availability,
     "training-memory": training_memory,

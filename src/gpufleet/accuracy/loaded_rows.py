@@ -32,7 +32,7 @@ ARRIVALS = (POISSON_ARRIVALS, CONSTANT, GAMMA, CLOSED, AT_ONCE)
 
 
 def replica_row(row: MeasurementRow) -> MeasurementRow:
-    """The row of one of its replicas: its GPUs, the engine's release, and the format in the checkpoint's name."""
+    """The row of one of its replicas: its GPUs, the engine's release, its longest context, the checkpoint's format."""
     replicas, gpus = replicas_of(row), row.whole("num_gpus")
     if gpus is not None and gpus % replicas:
         raise UsageError("the replicas do not share the GPUs evenly", found=f"{replicas} of {gpus} GPUs")
@@ -40,10 +40,19 @@ def replica_row(row: MeasurementRow) -> MeasurementRow:
     if gpus is not None:
         cells["num_gpus"] = str(gpus // replicas)
     cells["engine_version"] = release_of(row.text("engine_version"))
+    cells["longest_tokens"] = str(longest_tokens(row) or "")
     named = CHECKPOINT_FORMAT.search(row.text("model"))
     if named is not None and row.text("precision") and precision_of(named.group()) is not None:
         cells["precision"] = named.group()
     return replace(row, cells=cells)
+
+
+def longest_tokens(row: MeasurementRow) -> int | None:
+    """The longest context that a run had, which its engine must have taken; None where it states no lengths."""
+    if row.positive("input_mean") is None or row.positive("output_mean") is None:
+        return None
+    prompts, answers = lengths_of(row).counts
+    return math.ceil(prompts.most + answers.most)
 
 
 def replicas_of(row: MeasurementRow) -> int:

@@ -12,11 +12,12 @@ from gpufleet.accuracy.conditions import engine_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, one_line, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, precision_of, weight_precision_of
-from gpufleet.accuracy.replays import MEAN, Replayed, draws_for, generator_of, times_of, together
+from gpufleet.accuracy.replays import prediction
 from gpufleet.accuracy.serving import REFUSALS
 from gpufleet.accuracy.serving_points import MOST_REQUESTS, drawn, spread_of
 from gpufleet.api.planned_replicas import stated_replicas
 from gpufleet.api.pools import AskedPools
+from gpufleet.api.request_runs import MEAN, Replayed, draws_for, generator_of, times_of, together
 from gpufleet.api.simulated_copies import CopyQuestion
 from gpufleet.api.simulated_fleet import fleet_of_pools, question_of
 from gpufleet.catalog.benchmark_scripts import BenchmarkClient, StartedPools, load_benchmark_scripts
@@ -197,7 +198,7 @@ def replayed(run: PoolsRun) -> Mapping[Quantity, Prediction]:
 
 def mean_of_replay(seen: Replayed, time: str) -> Prediction:
     """The mean of a time; raises where no request was answered."""
-    found = seen.prediction(time, MEAN)
+    found = prediction(seen, time, MEAN)
     if isinstance(found, str):
         raise UsageError(found)
     return found

@@ -44,7 +44,8 @@ class Setup:
         """What a row ran; raises what it does not say."""
         engine = engine_of_row(row)
         layout = layout_of(row, engine.name)
-        return cls(reaching(models.of(row), row.whole("max_model_len")), engine, layout)
+        contexts = [tokens for name in ("max_model_len", "longest_tokens") if (tokens := row.whole(name)) is not None]
+        return cls(reaching(models.of(row), max(contexts, default=None)), engine, layout)
 
 
 def reaching(model: Architecture, context_tokens: int | None) -> Architecture:

@@ -12,8 +12,9 @@ from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import mean_of
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.replays import MEAN, Experiment, compare_with_replay, draws_for, generator_of
+from gpufleet.accuracy.replays import compare_with_replay
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, Setup, compare_with_estimate
+from gpufleet.api.request_runs import MEAN, Experiment, draws_for, generator_of
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.domain.arrays import IntArray

@@ -27,8 +27,9 @@ from gpufleet.accuracy.loaded_rows import (
     step_tokens_of,
 )
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.replays import Experiment, compare_with_replay, draws_for, generator_of, quantile_name
+from gpufleet.accuracy.replays import compare_with_replay, quantile_name
 from gpufleet.accuracy.serving import Load, Protocol, Reading, Setup, compare_with_estimate
+from gpufleet.api.request_runs import Experiment, draws_for, generator_of
 from gpufleet.catalog.benchmark_scripts import USUAL_WAVES
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
@@ -54,7 +55,19 @@ MOST_REQUESTS = 50_000
 
 
 def score_under_load(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
-    """What the closed form says of one row, or why it is not scored."""
+    """What an estimate of one row says, or why it is not scored: a run of stated requests is replayed, as estimates do.
+
+    Clients whose number of prompts nobody says send as many as usual. A rate alone is a steady state, which the closed
+    form answers.
+    """
+    is_steady = row.whole("num_requests") is None and row.positive("rate_per_s") is not None
+    if not is_steady:
+        return replay_under_load(row, file, models)
+    return steady_under_load(row, file, models)
+
+
+def steady_under_load(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """What the closed form says of one row's steady state, or why it is not scored."""
     return scored(row, file, lambda compare, wanted: compare_with_estimate(compare, wanted, models, PROTOCOL))
 
 
@@ -140,7 +153,9 @@ def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> E
         drawn(row, arrivals, trace, -(-num // runs), runs, repeats, generator_of(i))
         for i in range(draws_for(num * (runs if trace is None else 1)))
     ]
-    return Experiment(draws, arrivals.clients, replicas, repeats * -(-num // runs))
+    rate = arrivals.rate_requests_per_s
+    window_s = 0.0 if arrivals.clients is not None else num / runs / rate
+    return Experiment(draws, arrivals.clients, replicas, repeats * -(-num // runs), window_s=window_s)
 
 
 def requests_of_run(row: MeasurementRow, arrivals: Arrivals) -> int:

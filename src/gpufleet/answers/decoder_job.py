@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.answers.decoder_service import layout_of
-from gpufleet.answers.job_figures import in_usd, paid_s, rate_figure
+from gpufleet.answers.job_figures import per_unit, rate_figure, usd_of
 from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.optimize.copies.decoder import Replicas
@@ -26,15 +26,15 @@ def of_plan(context: JobContext[Replicas]) -> dict[str, Any]:
 
 def of_row(context: JobContext[Replicas], p: JobPlacement) -> dict[str, Any]:
     """Layout and KV format of a replica, and what tokens cost."""
-    workload, paid = context.question.service.demand.workload, paid_s(context.ranges, p)
+    workload, usd = context.question.service.demand.workload, usd_of(context.ranges, p)
     answers = context.question.job.requests * workload.output_tokens
     tokens = answers + context.question.job.requests * workload.input_tokens
     output_tokens_per_s = context.requests_per_s(p) * workload.output_tokens
     return {
         **layout_of(context.solution.copies, p.row),
         "output_tokens_per_s": rate_figure(context.ranges, p.row, output_tokens_per_s),
-        "usd_per_million_tokens": in_usd(p, paid, tokens / MEGA),
-        "usd_per_million_output_tokens": in_usd(p, paid, answers / MEGA),
+        "usd_per_million_tokens": per_unit(usd, tokens / MEGA),
+        "usd_per_million_output_tokens": per_unit(usd, answers / MEGA),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.answers.encoder_service import of_input, tokens_of
-from gpufleet.answers.job_figures import in_usd, paid_s, rate_figure
+from gpufleet.answers.job_figures import per_unit, rate_figure, usd_of
 from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.optimize.copies.encoder import EncoderCopies
 from gpufleet.optimize.job import JobPlacement
@@ -20,15 +20,15 @@ def of_plan(context: JobContext[EncoderCopies]) -> dict[str, Any]:
 
 def of_row(context: JobContext[EncoderCopies], p: JobPlacement) -> dict[str, Any]:
     """Inputs and seconds of audio by the second, and what they cost."""
-    q, ranges, paid = context.solution.copies.asked, context.ranges, paid_s(context.ranges, p)
+    q, ranges, usd = context.solution.copies.asked, context.ranges, usd_of(context.ranges, p)
     per_s, inputs, audio_s = context.requests_per_s(p), ranges.requests * q.num_windows, q.audio_s or q.new_audio_s
     tokens = tokens_of(q, inputs)
     return {
         "inputs_per_s": rate_figure(ranges, p.row, per_s * q.num_windows),
         "audio_s_per_s": None if audio_s is None else rate_figure(ranges, p.row, per_s * audio_s),
-        "usd_per_million_inputs": in_usd(p, paid, inputs / MEGA),
-        "usd_per_million_tokens": None if tokens is None else in_usd(p, paid, tokens / MEGA),
-        "usd_per_hour_of_audio": None if audio_s is None else in_usd(p, paid, ranges.requests * audio_s / HOUR),
+        "usd_per_million_inputs": per_unit(usd, inputs / MEGA),
+        "usd_per_million_tokens": None if tokens is None else per_unit(usd, tokens / MEGA),
+        "usd_per_hour_of_audio": None if audio_s is None else per_unit(usd, ranges.requests * audio_s / HOUR),
     }
 
 

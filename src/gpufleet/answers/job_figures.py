@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.answers.rented import machines_of
+from gpufleet.answers.spot import played_figure, played_on_spot
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
@@ -37,6 +38,7 @@ class JobRanges:
 def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     """What every deployment of a job says of machines, price, finish and cost."""
     offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
+    usd = usd_of(ranges, p)
     return {
         **machines_of(offer, p.instance, p.machines),
         "interruption": offer.interruption,
@@ -48,13 +50,14 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "finish_s": finish,
         "used_s": used,
         "paid_s": paid,
-        "usd": in_usd(p, paid, 1.0),
+        "usd": usd,
         "running_usd": p.running_usd(used.value),
-        "usd_per_month": usd_per_month_of(p.usd(paid.value), ranges.job),
-        "usd_per_thousand_requests": in_usd(p, paid, ranges.requests / KILO),
+        "usd_per_month": usd_per_month_of(usd.value, ranges.job),
+        "usd_per_thousand_requests": per_unit(usd, ranges.requests / KILO),
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
         **hazard(ranges.interruptions, p),
-        "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / used.value,
+        **played_words(p, ranges),
+        "repeated_ratio": max(1 - (ranges.job.startup_s + p.work_s) / used.value, 0.0),
         "binding": what_binds(ranges.job, p),
         "binding_limit": limit_words(what_binds(ranges.job, p)),
         "is_tight": (finish.high or finish.value) > ranges.job.deadline_s,
@@ -103,14 +106,32 @@ def usd_per_month_of(usd: float, job: Job) -> float | None:
     return None if job.period_s is None else float(usd_per_month(usd / (job.period_s / HOUR)))
 
 
+def played_words(p: JobPlacement, ranges: JobRanges) -> dict[str, Any]:
+    """What drawn markets make of a job on spot; nothing of one that was not played."""
+    return {} if p.play is None else {"played": played_on_spot(p.play, seldom_usd(ranges, p).value)}
+
+
 def used_s(ranges: JobRanges, p: JobPlacement) -> Figure:
-    """What each machine runs: fast and rarely interrupted, as expected, slow and often interrupted."""
-    return over_speeds(ranges, p, p.used_s)
+    """What each machine runs: fast and rarely interrupted, as expected, slow and often interrupted; or as played."""
+    seldom = over_speeds(ranges, p, p.used_s)
+    return seldom if p.play is None else played_figure(p.play.machine_s, seldom)
 
 
 def paid_s(ranges: JobRanges, p: JobPlacement) -> Figure:
-    """What each machine is paid for, over the same speeds."""
-    return over_speeds(ranges, p, p.paid_s)
+    """What each machine is paid for, over the same speeds or plays."""
+    seldom = over_speeds(ranges, p, p.paid_s)
+    return seldom if p.play is None else played_figure(p.play.machine_s, seldom)
+
+
+def usd_of(ranges: JobRanges, p: JobPlacement) -> Figure:
+    """What the job costs, over the same."""
+    seldom = seldom_usd(ranges, p)
+    return seldom if p.play is None else played_figure(p.play.usd, seldom)
+
+
+def seldom_usd(ranges: JobRanges, p: JobPlacement) -> Figure:
+    """What the job costs where machines are taken away at the rate of their cloud's advisor alone."""
+    return in_usd(p, over_speeds(ranges, p, p.paid_s))
 
 
 def over_speeds(ranges: JobRanges, p: JobPlacement, time_s: Callable[[float, float, float], float]) -> Figure:
@@ -127,7 +148,8 @@ def finish_s(ranges: JobRanges, p: JobPlacement) -> Figure:
     low = p.elapsed_s(startup, p.work_s * float(ranges.low_ratio[row]), p.per_hour.low, p.wait_s.low)
     high = p.elapsed_s(startup, p.work_s * float(ranges.high_ratio[row]), p.per_hour.high, p.wait_s.high)
     expected = p.elapsed_s(startup, p.work_s, p.per_hour.expected, p.wait_s.expected)
-    return seconds(ranges, row, low, expected, high)
+    seldom = seconds(ranges, row, low, expected, high)
+    return seldom if p.play is None else played_figure(p.play.elapsed_s, seldom)
 
 
 def seconds(ranges: JobRanges, row: int, low: float, expected: float, high: float) -> Figure:
@@ -135,10 +157,16 @@ def seconds(ranges: JobRanges, row: int, low: float, expected: float, high: floa
     return Figure(value=expected, unit="s", low=low, high=high, grade=ranges.grades[row])
 
 
-def in_usd(p: JobPlacement, paid: Figure, units: float) -> Figure:
+def in_usd(p: JobPlacement, paid: Figure) -> Figure:
+    """What a paid time costs."""
+    low, high = (p.usd(end if end is not None else paid.value) for end in (paid.low, paid.high))
+    return Figure(value=p.usd(paid.value), unit="USD", low=low, high=high, grade=paid.grade)
+
+
+def per_unit(usd: Figure, units: float) -> Figure:
     """What a unit of the job costs."""
-    low, high = (p.usd(end if end is not None else paid.value) / units for end in (paid.low, paid.high))
-    return Figure(value=p.usd(paid.value) / units, unit="USD", low=low, high=high, grade=paid.grade)
+    ends = {name: None if (end := getattr(usd, name)) is None else end / units for name in ("low", "high")}
+    return usd.model_copy(update={"value": usd.value / units, **ends})
 
 
 def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:

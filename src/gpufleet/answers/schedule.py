@@ -11,9 +11,9 @@ import numpy as np
 
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.schedule import Duration, Pool
-from gpufleet.optimize.schedule_grid import MILLI_USD, Grid, Placement, Score
-from gpufleet.optimize.schedule_reasons import reasons_of
-from gpufleet.optimize.schedule_search import Workbench
+from gpufleet.optimize.schedule.grid import MILLI_USD, Grid, Placement, Score
+from gpufleet.optimize.schedule.reasons import reasons_of
+from gpufleet.optimize.schedule.search import Workbench
 from gpufleet.questions.schedule import JobsFile
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.schedule import (

@@ -10,7 +10,10 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.spot import NAMES, WAITING, DeadlineJob, SlackRules
 from gpufleet.optimize.spot import OURS, TITLES, late_ratio
+from gpufleet.optimize.spot_plays import SpotPlay as DrawnPlay
+from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
+from gpufleet.results.job import PlayedOnSpot
 from gpufleet.results.spot import SlackPoint, SpotPlay, SpotRule, SpotRules
 from gpufleet.simulate.spot_jobs import SpotRuns
 
@@ -23,6 +26,26 @@ def drawn_figure(values: FloatArray, unit: str, grade: str) -> Figure:
     mean = float(np.mean(values))
     low, high = (float(np.percentile(values, end)) for end in (TENTH, NINETIETH))
     return Figure(value=mean, unit=unit, low=min(low, mean), high=max(high, mean), grade=grade)
+
+
+def played_figure(values: FloatArray, seldom: Figure) -> Figure:
+    """What drawn markets come to; the low end is at the rate of the advisor alone, `seldom`, where that is lower."""
+    drawn = drawn_figure(values, seldom.unit, seldom.grade)
+    low = min(end for end in (drawn.low, seldom.low, seldom.value) if end is not None)
+    grade = Grade.TRANSFERRED.label if seldom.grade == Grade.MEASURED.label else seldom.grade
+    return drawn.model_copy(update={"low": low, "grade": grade})
+
+
+def played_on_spot(play: DrawnPlay, usd_if_seldom_taken: float) -> PlayedOnSpot:
+    """What is said of a play."""
+    return PlayedOnSpot(
+        usd_if_seldom_taken=usd_if_seldom_taken,
+        losses=play.losses,
+        on_demand_ratio=play.on_demand_ratio,
+        late_ratio=play.late_ratio,
+        zones=play.num_zones,
+        draws=len(play.usd),
+    )
 
 
 def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPlay:

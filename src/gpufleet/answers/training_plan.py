@@ -10,6 +10,7 @@ from gpufleet.answers.job_figures import dated
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.rented import machines_of
+from gpufleet.answers.spot import played_figure, played_on_spot
 from gpufleet.answers.training_estimate import layout_figures, memory_figures, speed_figures
 from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
@@ -95,7 +96,11 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
     speed = speed_figures(time, terms, row)
     grade = worst(grade_of(time, rated.cluster.device), q, p).label
     finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)
-    usd = money(p, paid)
+    seldom_usd = money(p, paid)
+    usd, played = seldom_usd, None
+    if p.play is not None:
+        finish, paid = played_figure(p.play.elapsed_s, finish), played_figure(p.play.machine_s, paid)
+        usd, played = played_figure(p.play.usd, seldom_usd), played_on_spot(p.play, seldom_usd.value)
     tokens_per_s = scaled(speed.tokens_per_s_per_gpu, layout.num_gpus)
     sequences = goal.steps(recipe) * goal.global_batch
     return TrainingDeployment(
@@ -124,6 +129,7 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         running_usd=running_usd(p, paid.value),
         usd_per_thousand_requests=scaled(usd, KILO / sequences),
         **stops(q, p),
+        played=played,
         layout=layout,
         speed=speed,
         memory=memory_figures(time, q.memory, row),
@@ -142,7 +148,7 @@ def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
         **hazard(q, p),
         "repeated_ratio": float(lost_ratio(p.work_s, float(p.expected.paid_s) - q.goal.startup_s)),
-        "failures": float(p.expected.stops),
+        "failures": float(p.expected.stops) + (0.0 if p.play is None else p.play.losses),
         "failures_are_counted": q.around.failures.is_counted(p.rated.cluster.machine.accelerator.generation),
         "checkpoint_write_s": p.write_s,
         "checkpoint_interval_s": min(float(p.expected.interval_s), p.work_s),

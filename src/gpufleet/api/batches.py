@@ -26,6 +26,7 @@ from gpufleet.api.serve_questions import (
     writer_choices,
 )
 from gpufleet.api.spoken import spoken
+from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -84,7 +85,8 @@ def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestio
     model, market = Decoder(arch, found.choices), found.market
     question = WriterQuestion(model, market.instances, market.offers, demand)
     job = job_of(request, request.requests, request.deadline_s, demand.headroom_ratio, longest_ratio(question))
-    return BatchQuestion(question, job, load_interruptions()), sold, found.notes
+    plays = spot_plays(sold, market.offers, job.deadline_s)
+    return BatchQuestion(question, job, load_interruptions(), plays, request.rows), sold, found.notes
 
 
 def longest_ratio(question: WriterQuestion) -> float:

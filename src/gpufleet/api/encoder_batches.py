@@ -19,6 +19,7 @@ from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.spoken import spoken
+from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -53,7 +54,8 @@ def plan_encoder_batch(
     size, market = choices.model.asked.size, choices.market
     demand = Demand(Workload(size.tokens, size.output_tokens, 1.0), job.headroom_ratio)
     service = ServeQuestion(choices.model, market.instances, market.offers, demand)
-    question = BatchQuestion(service, job, load_interruptions())
+    plays = spot_plays(tables, market.offers, job.deadline_s)
+    question = BatchQuestion(service, job, load_interruptions(), plays, request.rows)
     inputs, notes = understood(request, choices, job), [*choices.notes, *request.notes]
     kept, solution = solve_promised_batch(question, calibration_of(tables), is_asked=request.confidence is not None)
     missed = None if kept is job else job.confidence

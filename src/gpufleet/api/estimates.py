@@ -18,14 +18,14 @@ from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
+from gpufleet.api.started_engines import started_engine
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
-from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import find_engine, usual_engine
+from gpufleet.catalog.engine_eras import newer_than_known
+from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
@@ -67,6 +67,10 @@ def estimate(
 
 def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> ServingEstimate:
     """The answer of a question."""
+    if asked.requests is not None and not asked.full_queue:
+        from gpufleet.api.request_runs import estimated_run
+
+        return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
     model = asked.model
     read = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     arch = with_images(read, asked.images)
@@ -77,7 +81,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     profile = started_engine(engine, asked.engine_version, limits)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
-    workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load)
+    workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     newer = newer_than_known(engine, asked.engine_version)
     version, formats = [newer] if newer else [], (asked.precision, asked.kv_precision)
     if split is not None:
@@ -122,36 +126,25 @@ def pools_instead(
 
 @lru_cache(maxsize=256)
 def estimated_workload(
-    arch: Architecture, input_tokens: float | TokenCounts, output_tokens: float | TokenCounts, load: Load
+    arch: Architecture,
+    input_tokens: float | TokenCounts,
+    output_tokens: float | TokenCounts,
+    load: Load,
+    prefix_cache: float | None = None,
 ) -> Workload:
     """Requests at a rate as a plan takes them, whatever the rate; under the other loads, one like the other."""
     if load.scenario == "open_loop":
-        return workload_of([RequestKind("", 1.0, input_tokens, output_tokens, EVERY_FIGURE)], arch)
+        return workload_of([RequestKind("", 1.0, input_tokens, output_tokens, EVERY_FIGURE, prefix_cache)], arch)
+    if prefix_cache is not None:
+        raise UsageError(
+            "a prefix cache is estimated at a rate", found=load.scenario.replace("_", " "), expected="--rate"
+        )
     for tokens in (input_tokens, output_tokens):
         if isinstance(tokens, TokenCounts) and not tokens.is_alike:
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
                              expected="--rate, or one number of tokens")  # fmt: skip
     lengths = checked_lengths(mean_of(input_tokens) + image_tokens(arch), mean_of(output_tokens))
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
-
-
-def started_engine(
-    name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
-    """The engine as its version behaves, started for stated sequences, tokens of a step and share of memory."""
-    return _engine(find_engine(name), name, version, limits)
-
-
-@lru_cache(maxsize=64)
-def _engine(
-    read: EngineProfile, name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
-    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
-
-    Another overlay is another `read` profile, and is not answered from memory.
-    """
-    max_batch, max_step_tokens, memory_fraction = limits
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, checked_fraction(memory_fraction))
 
 
 def explained(
@@ -197,17 +190,8 @@ def _parsed(gpus: str) -> tuple[str, int]:
     return request.name, request.number
 
 
-def checked_fraction(memory_fraction: float | None) -> float | None:
-    """The share of memory that an engine is told to keep to, if any."""
-    if memory_fraction is not None and not 0 < memory_fraction <= 1:
-        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
-    return memory_fraction
-
-
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:
     """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
-    if requests is not None and not full_queue:
-        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
     return (math.inf if requests is None else requests) if full_queue else None
 
 

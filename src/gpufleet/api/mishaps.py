@@ -44,7 +44,14 @@ def preemptions_asked(mishaps: Mishaps, fleet: SimulatedFleet, requests: Request
         raise UsageError("more replicas on demand than there are", found=kept, expected=f"at most {count}")
     how = SpotStart(start_seconds(mishaps, fleet, tables), mishaps.notice_s or 0.0, mishaps.cold_start_s is not None)
     start_s, end_s = float(requests.arrival_s[0]), float(requests.arrival_s[-1])
-    return preemptions(read_spot_trace(str(mishaps.spot_trace)), range(kept, count), start_s, end_s, how)
+    seen = read_spot_trace(str(mishaps.spot_trace))
+    if not kept and not seen.nodes.any():
+        raise UsageError(
+            f"the trace {str(mishaps.spot_trace)!r} leaves no machines",
+            found="0 nodes in every zone all the time",
+            expected="a trace with machines, or --on-demand 1 and more",
+        )
+    return preemptions(seen, range(kept, count), start_s, end_s, how)
 
 
 def start_seconds(mishaps: Mishaps, fleet: SimulatedFleet, tables: Catalog) -> float:

@@ -24,7 +24,7 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, cheaper, corrected_mix, may_be_had, on_one_type
+from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, may_be_had, on_one_type, proved_to
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
@@ -42,8 +42,11 @@ from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
 MOST_SERVICES = 100
-SEARCH_SHARE = 0.6
-"""Of the time limit, for the mix itself; the rest is for what limits and machine types are worth."""
+WHOLE_SHARE, SEARCH_SHARE = 0.2, 0.6
+"""Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
+
+The rest is for what limits, shares and machine types are worth.
+"""
 ROUND_SHARE = 0.5
 """Of the time that is left for the mix, for each round of it."""
 QUESTION_SHARE = 0.3
@@ -55,6 +58,7 @@ TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
+BY_NOTHING = "A router sends any length to any row, by weights: sending lengths apart would not cost less"
 BY_USERS = "A router sends users to the nearest copies with room, at no higher cost of what leaves"
 AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
 SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
@@ -191,15 +195,22 @@ def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today
 
 def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
-    posed = posed_of(asked)
-    found = found_mix(asked, posed)
-    return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+    whole = posed_of(asked, is_cut=False)
+    found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
+    posed = posed_of(asked, is_cut=True)
+    routed = found_mix(asked, posed)
+    both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
+    if not both:
+        return without_mix(asked, posed)
+    problem, best = min(both, key=lambda pair: (round(pair[1].mix.usd_per_hour, 4), pair[1] is routed))
+    least = min(x.mix.least_usd_per_hour for _, x in both)
+    mix = with_mix(asked, problem, with_fewer_rows(problem, proved_to(best, least)), tables)
+    return mix.model_copy(update={"num_buckets": posed.problem.num_buckets})
 
 
 def found_mix(asked: Asked, posed: Posed) -> Rated | None:
-    """The cheapest sound mix that was found, without rows that it can do without; None where none keeps all limits."""
-    found = sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
-    return None if found is None else with_fewer_rows(posed, found)
+    """The cheapest sound mix that was found; None where none keeps all limits."""
+    return sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
 
 
 def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
@@ -218,21 +229,18 @@ def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) ->
 
 
 def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
-    """A mix by the programme, or by what is at once where OR-Tools is not installed."""
-    from gpufleet.optimize.mixes.greedy import greedy_mix
-
-    smaller = without_beaten(problem)
-    at_once = hint or greedy_mix(smaller)
-    return solve_mix(smaller, left_s, at_once) if is_installed() else at_once
+    """A mix by the programme, or what is found at once where OR-Tools is not installed or there is no time."""
+    return solve_mix(without_beaten(problem), left_s, hint)
 
 
-def posed_of(asked: Asked) -> Posed:
-    """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked, is_cut=True) for p in asked.prepared]
+def posed_of(asked: Asked, is_cut: bool = True) -> Posed:
+    """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
+    services = [service_of(p, asked, is_cut) for p in asked.prepared]
     posed = pose(services, asked.terms, asked.today)
-    lost = uncarried(posed) if asked.reach is None else set()
+    lost = uncarried(posed) if is_cut and asked.reach is None else set[int]()
     if lost:
-        services = [service_of(p, asked, is_cut=s not in lost) for s, p in enumerate(asked.prepared)]
+        whole = {s: service_of(asked.prepared[s], asked, is_cut=False) for s in lost}
+        services = [whole.get(s, service) for s, service in enumerate(services)]
         posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
@@ -248,8 +256,7 @@ def service_of(prepared: Prepared, asked: Asked, is_cut: bool) -> Service:
     """A service with its users, or in buckets of lengths, or whole."""
     if asked.reach is not None:
         return Service.of_users(prepared.question, prepared.calibration, asked.reach)
-    by_answer = is_cut and asked.request.route_by == BOTH
-    return Service.of(prepared.question, prepared.calibration, by_answer, is_cut)
+    return Service.of(prepared.question, prepared.calibration, asked.request.route_by == BOTH, is_cut)
 
 
 def uncarried(posed: Posed) -> set[int]:
@@ -395,8 +402,9 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
 def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:
     """How requests are told apart, how they are rated, and what may be lost."""
     is_cut = any(len(s.buckets) > len(s.classes) for s in posed.services)
-    by = BY_USERS if asked.reach is not None else BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT
-    return [*([by] if is_cut else []), AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
+    by = (BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT) if is_cut else BY_NOTHING
+    by = by if asked.reach is None else BY_USERS
+    return [by, AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
 
 
 def further_notes(asked: Asked) -> list[str]:
@@ -434,7 +442,8 @@ def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
         return None
     free = replace(posed, problem=replace(posed.problem, shares=()))
     alone = on_one_type(free)
-    mix = asked_beside(asked, free, found if alone is None else cheaper(found, alone))
+    is_cheaper = alone is not None and alone.mix.usd_per_hour < found.mix.usd_per_hour
+    mix = asked_beside(asked, free, alone if is_cheaper else found)
     return None if mix is None else mix.usd_per_hour
 
 

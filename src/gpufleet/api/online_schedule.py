@@ -19,7 +19,8 @@ from gpufleet.domain.schedule import Pool, ScheduledJob, Way
 from gpufleet.errors import Infeasible, UnknownName
 from gpufleet.inputs.job_trace import TracedJob, read_job_trace
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.optimize.online_schedule import (
+from gpufleet.optimize.schedule.grid import Grid
+from gpufleet.optimize.schedule.online import (
     BACKFILL,
     EDF,
     FIFO,
@@ -33,9 +34,8 @@ from gpufleet.optimize.online_schedule import (
     earliest_deadline_first,
     shortest_first,
 )
-from gpufleet.optimize.replanning import Replanning
-from gpufleet.optimize.schedule_grid import Grid
-from gpufleet.optimize.schedule_relaxations import circle_of, relaxations_of
+from gpufleet.optimize.schedule.relaxations import circle_of, relaxations_of
+from gpufleet.optimize.schedule.replanning import Replanning
 from gpufleet.questions.schedule import JobsFile, ScheduleRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.words import sentence

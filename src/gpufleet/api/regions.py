@@ -349,10 +349,10 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
     per_machine = np.array([math.inf if k is None else k for k in each])
     known = np.isfinite(per_machine)
     limits = (
-        *(limit for limit in found.problem.limits if limit.name != CARBON),
+        *(limit for limit in posed.problem.limits if limit.name != CARBON),
         MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
     )
-    problem = replace(found.problem, limits=limits, most_machines=np.where(known, found.problem.most_machines, 0.0))
+    problem = replace(posed.problem, limits=limits, most_machines=np.where(known, posed.problem.most_machines, 0.0))
     lean = asked_beside(asked, replace(posed, problem=problem), None)
     if lean is None:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -17,21 +16,20 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.optimize.schedule import begun_sooner, edf_schedule
-from gpufleet.optimize.schedule_grid import Grid, Placement, Score
-from gpufleet.optimize.schedule_relaxations import circle_of, circle_relaxation, relaxations_of
-from gpufleet.optimize.schedule_search import improved
-from gpufleet.optimize.schedule_solver import Effort, Solved, is_installed, is_too_large, solved
+from gpufleet.inputs.schedule_file import read_schedule
+from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
+from gpufleet.optimize.schedule.best import best_found
+from gpufleet.optimize.schedule.grid import Grid, Score
+from gpufleet.optimize.schedule.relaxations import circle_of, circle_relaxation, relaxations_of
+from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed
 from gpufleet.questions.schedule import JobsFile, ScheduleRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.schedule import SchedulePlan
 from gpufleet.units import MINUTE
 
-OF_SEARCH, OF_SOLVER = 0.5, 0.85
-"""When the search ends and when the solver, as shares of the time limit; the rest asks what a GPU more is worth."""
-STEPS_PER_WORK = 2000.0
-"""Steps of the search that take about as long as one unit of CP-SAT's deterministic time."""
+OF_SCHEDULE = 0.85
+"""Of the time limit; the rest asks what a GPU more is worth."""
 MOST_COMPARED = 2000
 """With more jobs nobody asks what a GPU more is worth: it would take a search for each pool."""
 
@@ -42,12 +40,15 @@ def plan_schedule(
     """When and where jobs run that share GPUs, so that they are late by as little as can be.
 
     `request`: a file of jobs and pools, or a `ScheduleRequest`; words of it as keywords. Not feasible where a job can
-    run nowhere: the answer says the smallest change then.
+    run nowhere: the answer says the smallest change then. The JSON of a schedule is that schedule: nothing is searched.
     """
     asked = request if isinstance(request, ScheduleRequest) else spoken(ScheduleRequest, request, said)
     refuse_out_of_range(asked)
     clock = Clock(asked)
     refuse_online_words(asked)
+    kept = read_schedule(str(asked.jobs))
+    if kept is not None:
+        return kept
     file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
     return planned(asked, file, tables, clock)
@@ -89,29 +90,20 @@ class Clock:
         """Seconds until a share of the limit is spent."""
         return self.began + self.asked.time_limit_s * until - time.monotonic()
 
-    def goes_on(self, until: float, share: float) -> Callable[[int], bool]:
-        """Whether another try is made: `share` of the steps, or until a share of the time is spent."""
-        steps = self.asked.steps
-        if steps is not None:
-            return lambda tries: tries < steps * share
-        return lambda _: self.left_s(until) > 0
-
     def effort(self, until: float, share: float) -> Effort:
-        """What the solver may spend."""
+        """What may be spent until a share of the time is, or a share of the steps."""
         steps, seed = self.asked.steps, self.asked.seed
         if steps is not None:
-            return Effort(lambda: 0.0, 1, seed, steps * share / STEPS_PER_WORK)
+            return Effort(lambda: 0.0, 1, seed, round(steps * share))
         return Effort(lambda: self.left_s(until), self.asked.workers, seed)
 
 
 def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> ScheduleFound:
-    """Earliest deadline first at once, then a search, then the solver with the gap."""
+    """Earliest deadline first at once, then the best that is found in the time, with the gap."""
     edf = edf_schedule(grid) or []
     if asked.at_once:
         return ScheduleFound(edf, edf, grid.least, "edf", False, {}, is_installed(), False, asked.seed)
-    until = OF_SEARCH if is_installed() and not is_too_large(grid) else OF_SOLVER
-    searched = improved(grid, edf, np.random.default_rng(asked.seed), clock.goes_on(until, 1.0))
-    best = bounded(grid, searched, clock.effort(OF_SOLVER, 1.0))
+    searched, best = best_found(grid, edf, clock.effort(OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
     found_by = found_by_of(grid.score(edf), grid.score(searched), grid.score(best.placed))
     more = one_more_of_each(grid, best, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
     return ScheduleFound(
@@ -132,15 +124,6 @@ def found_by_of(edf: Score, searched: Score, solved_score: Score) -> str:
     return "solver" if solved_score < searched else "search" if searched < edf else "edf"
 
 
-def bounded(grid: Grid, placed: list[Placement], effort: Effort) -> Solved:
-    """A schedule improved and bounded by the solver, where it is there and the question is not too large for it."""
-    score = grid.score(placed)
-    is_least = all(part <= least for part, least in zip(score, grid.least, strict=True))
-    if is_least or not is_installed() or is_too_large(grid) or (effort.work is None and effort.left_s() <= 0):
-        return Solved(placed, grid.least, is_least)
-    return solved(grid, placed, effort)
-
-
 def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
     """By pool: the score with one GPU more, and whether both schedules are proven to be the best."""
     found = {}
@@ -150,15 +133,9 @@ def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Cl
             found[pool.name] = (score, best.is_optimal)
             continue
         wider = with_one_more(grid, number)
-        until = OF_SOLVER + (1 - OF_SOLVER) * (number + 1) / len(grid.pools)
-        share = 1 / (4 * len(grid.pools))
-        searched = improved(
-            wider,
-            best.placed,
-            np.random.default_rng(asked.seed),
-            clock.goes_on(until - 0.5 * (1 - OF_SOLVER) / len(grid.pools), share),
-        )
-        again = bounded(wider, searched, clock.effort(until, share))
+        until = OF_SCHEDULE + (1 - OF_SCHEDULE) * (number + 1) / len(grid.pools)
+        effort = clock.effort(until, 1 / (4 * len(grid.pools)))
+        again = best_found(wider, best.placed, effort, np.random.default_rng(asked.seed)).solved
         found[pool.name] = (wider.score(again.placed), again.is_optimal and best.is_optimal)
     return found
 

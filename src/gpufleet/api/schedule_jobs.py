@@ -140,10 +140,9 @@ class Durations:
         if not plan.is_feasible:
             raise Infeasible(f"it does not run on {gpu}")
         answer = plan.answer
-        work, finish = answer.work_s, answer.finish_s
-        low, high = ((end or finish.value) / finish.value for end in (finish.low, finish.high))
+        low, high = answer.work_ratios
         replica = max(round(answer.gpus_per_replica), 1)
-        return BatchDuration(work * answer.replicas, plan.startup_s, replica, low, high, answer.grade)
+        return BatchDuration(answer.work_s * answer.replicas, plan.startup_s, replica, low, high, answer.grade)
 
 
 @dataclass(frozen=True)

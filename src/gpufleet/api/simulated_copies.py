@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.api.configured import configured
-from gpufleet.api.estimates import started_engine
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
+from gpufleet.api.started_engines import started_engine
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import load_catalog

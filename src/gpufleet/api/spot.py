@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from os import PathLike
 from typing import Any
 
@@ -17,12 +18,15 @@ from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.tables import Catalog
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.availability import AvailabilityFit, SpotZone
-from gpufleet.domain.spot import SpotMarket
+from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, on_longer_ticks
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot import (
+    AGES_S,
+    MOST_PLAYED_TICKS,
+    MOST_TICKS,
     ON_DEMAND,
     OURS,
     SpotDraws,
@@ -30,6 +34,7 @@ from gpufleet.optimize.spot import (
     drawn_luck,
     hazards_of,
     late_ratio,
+    longer_by,
     most_usd_per_hour,
     played,
     played_alone,
@@ -44,33 +49,37 @@ from gpufleet.results.base import Figure
 from gpufleet.results.spot import OnDemandAlone, SpotMarketRow, SpotPlan
 from gpufleet.simulate.spot_availability import drawn_zones, zones_of_band
 from gpufleet.simulate.spot_jobs import Luck, SpotRuns, every_start
-from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability
-from gpufleet.units import HOUR
+from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability, usual_hazards
+from gpufleet.units import DAY, HOUR, MINUTE
 
 REFUSED_S = HOUR
 MOST_MARKETS = 6
+MOST_DRAWN_TICKS, LEAST_DRAWS = 1_200_000, 60
+PRIOR_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Supply:
-    """When machines can be had: draws of it, or a trace; how often, how long, by whom."""
+    """When machines can be had: draws of it, or a trace; how often, how long, by whom.
+
+    `market` is on ticks that a long job has few enough of; availability and times up are of the shorter ones.
+    """
 
     market: SpotMarket
-    first_tick: np.ndarray[Any, Any]
+    first_tick: IntArray
+    availability_ratio: float
+    mean_up_s: float
     source: str
     grade: str
 
-    @property
-    def availability_ratio(self) -> float:
-        """Share of time in which a zone has the machines, over all zones."""
-        return float(self.market.is_available.mean())
-
-    @property
-    def mean_up_s(self) -> float:
-        """Time up for each time that it ends."""
-        has_one = self.market.is_available
+    @classmethod
+    def of(
+        cls, has_one: BoolArray, tick_s: float, market: SpotMarket, first_tick: IntArray, source: str, grade: str
+    ) -> Supply:
+        """With the share of time in which a zone has the machines, and the time up for each time that it ends."""
         ends = int((has_one[:, :-1] & ~has_one[:, 1:]).sum())
-        return float(has_one.sum()) * self.market.tick_s / ends if ends else math.inf
+        up_s = float(has_one.sum()) * tick_s / ends if ends else math.inf
+        return cls(market, first_tick, float(has_one.mean()), up_s, source, grade)
 
 
 def plan_spot(
@@ -83,6 +92,7 @@ def plan_spot(
     """
     asked = request if isinstance(request, SpotRequest) else spoken(SpotRequest, request, said)
     refuse_out_of_range(asked)
+    refuse_of_services(asked)
     tables = load_catalog() if catalog is None else catalog
     work = work_of(asked)
     found = markets_of(asked, work.machines, tables)
@@ -91,6 +101,17 @@ def plan_spot(
     question = question_of(work, supply)
     refuse_too_late(question)
     return plan_of(asked, work, question, supply, found, rng)
+
+
+def refuse_of_services(asked: SpotRequest) -> None:
+    """Refuse the word of a service: a job is done by its deadline, whatever share of time its machines are there."""
+    if asked.target is not None:
+        raise UsageError(
+            "--target is of a service",
+            found=f"{asked.target:.4g}",
+            expected="a job without it",
+            hint="A job keeps its --deadline; the file of 'plan serve ... --out-file PLAN.json' is a service.",
+        )
 
 
 def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
@@ -123,7 +144,7 @@ def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
     fit = load_availability_fit()
     seen = read_spot_trace(str(asked.trace))
     has_one = seen.available(work.num_machines, fit.tick_s)
-    market = unpriced(has_one, fit)
+    market = unpriced(has_one, fit, work.deadline_s)
     job = SpotQuestion(work.work_s, work.restart_s, work.deadline_s, 0.0, HOUR).expected
     starts = every_start(job, market)
     if not len(starts):
@@ -132,16 +153,37 @@ def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
             found=f"{seen.span_s / HOUR:.3g} h",
             expected=f"more than {work.deadline_s / HOUR:.3g} h",
         )
-    return Supply(market, starts, f"your trace of {seen.span_s / HOUR:.3g} h", "measured")
+    return Supply.of(has_one, fit.tick_s, market, starts, f"your trace of {seen.span_s / HOUR:.3g} h", "measured")
 
 
 def drawn_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
     """As zones that were measured are, or as somebody says of theirs."""
     fit = load_availability_fit()
     zones, source, grade = zones_drawn(asked, fit)
-    ticks = math.ceil(work.deadline_s / fit.tick_s) + 1
-    has_one = drawn_availability(rng, fit, zones, asked.draws, ticks, work.num_machines)
-    return Supply(unpriced(has_one, fit), np.arange(asked.draws) * ticks, source, grade)
+    draws = draws_of(asked, work.deadline_s, fit.tick_s)
+    has_one = drawn_until(rng, fit, zones, draws, work.deadline_s, work.num_machines)
+    market = unpriced(has_one, fit, work.deadline_s)
+    return Supply.of(has_one, fit.tick_s, market, every_draw(market, draws), source, grade)
+
+
+def draws_of(asked: SpotRequest, deadline_s: float, tick_s: float) -> int:
+    """So many as are asked for, but fewer of a long job, which has seen many a market by its own end."""
+    fewer = math.floor(MOST_DRAWN_TICKS * tick_s / deadline_s)
+    return min(asked.draws, max(fewer, LEAST_DRAWS))
+
+
+def drawn_until(
+    rng: np.random.Generator, fit: AvailabilityFit, zones: ZoneDraw, draws: int, deadline_s: float, machines: int
+) -> BoolArray:
+    """Draws of zones one after the other, each until after the deadline: [zone, draw x tick]."""
+    every = longer_by(deadline_s, fit.tick_s, MOST_PLAYED_TICKS)
+    ticks = (math.ceil(deadline_s / (fit.tick_s * every)) + 1) * every
+    return drawn_availability(rng, fit, zones, draws, ticks, machines)
+
+
+def every_draw(market: SpotMarket, draws: int) -> IntArray:
+    """The tick at which each draw begins."""
+    return np.arange(draws) * (market.ticks // draws)
 
 
 def zones_drawn(asked: SpotRequest, fit: AvailabilityFit) -> tuple[ZoneDraw, str, str]:
@@ -155,9 +197,10 @@ def zones_drawn(asked: SpotRequest, fit: AvailabilityFit) -> tuple[ZoneDraw, str
     return (lambda _: known), "zones as you say", "given"
 
 
-def unpriced(has_one: np.ndarray[Any, Any], fit: AvailabilityFit) -> SpotMarket:
-    """A market before anybody asks for its price."""
-    return SpotMarket(np.asarray(has_one, dtype=bool), fit.tick_s, np.ones(len(has_one)), 1.0)
+def unpriced(has_one: BoolArray, fit: AvailabilityFit, deadline_s: float) -> SpotMarket:
+    """A market before anybody asks for its price, on ticks that a long job has few enough of."""
+    every = longer_by(deadline_s, fit.tick_s, MOST_PLAYED_TICKS)
+    return SpotMarket(on_longer_ticks(has_one, every), fit.tick_s * every, np.ones(len(has_one)), 1.0)
 
 
 def priced(market: SpotMarket, price: MarketPrices, machines: int) -> SpotMarket:
@@ -176,18 +219,22 @@ def plan_of(
 ) -> SpotPlan:
     """The answer at the cheapest of the markets."""
     luck = drawn_luck(rng, question, len(supply.first_tick))
-    hazards = hazards_of(supply.market, question.deadline_s)
+    hazards = aged(supply.market, question.deadline_s)
 
     def draws_at(price: MarketPrices) -> SpotDraws:
         return SpotDraws(priced(supply.market, price, work.num_machines), supply.first_tick, luck, hazards)
 
-    first = draws_at(asked_about.markets[0])
-    looked = played(question, first, policies_of(rules_of(question, first))[OURS])
-    ranked = sorted(asked_about.markets, key=lambda p: mean_usd(looked, p))
-    draws = draws_at(ranked[0])
+    draws = draws_at(asked_about.markets[0])
     rules = rules_of(question, draws)
+    runs = {OURS: played(question, draws, policies_of(rules)[OURS])}
+    ranked = sorted(asked_about.markets, key=lambda p: mean_usd(runs[OURS], p))
+    if ranked[0] is not asked_about.markets[0]:
+        draws = draws_at(ranked[0])
+        rules = rules_of(question, draws)
+        runs = {OURS: played(question, draws, policies_of(rules)[OURS])}
     policies = policies_of(rules)
-    runs = {name: played(question, draws, policy) for name, policy in policies.items() if name != ON_DEMAND}
+    others = [name for name in policies if name not in (OURS, ON_DEMAND)]
+    runs |= {name: played(question, draws, policies[name]) for name in others}
     runs[ON_DEMAND] = played_alone(question, draws)
     alone = alone_on_demand(runs[ON_DEMAND], asked_about.alone, work.num_machines)
     rows = [row_of(runs[OURS], p, work.num_machines, supply.grade, alone.usd) for p in ranked[:MOST_MARKETS]]
@@ -220,8 +267,35 @@ def plan_of(
         num_draws=len(supply.first_tick),
         seed=asked.seed,
         inputs=list(work.inputs),
-        notes=list(work.notes),
+        notes=[*work.notes, *long_job_notes(asked, supply)],
     )
+
+
+def long_job_notes(asked: SpotRequest, supply: Supply) -> list[str]:
+    """What a long job is played on so that it takes seconds: longer ticks, fewer draws."""
+    usual_s, tick_s, draws = load_availability_fit().tick_s, supply.market.tick_s, len(supply.first_tick)
+    notes = []
+    if tick_s > usual_s:
+        notes.append(
+            f"So long a job is looked at every {tick_s / MINUTE:.0f} min, as up to "
+            f"{MOST_PLAYED_TICKS * usual_s / DAY:.0f} days every {usual_s / MINUTE:.0f}: a zone counts where it has "
+            f"machines all that time."
+        )
+    if asked.trace is None and draws < asked.draws:
+        notes.append(f"So long a job is drawn {draws} times, not {asked.draws}.")
+    return notes
+
+
+def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
+    """How a market ages, on the ticks of thresholds of a job of this length; a prior where little was seen."""
+    every = longer_by(deadline_s, market.tick_s, MOST_TICKS)
+    return hazards_of(market, every, believed(round(market.tick_s * every / load_availability_fit().tick_s)))
+
+
+@lru_cache(maxsize=8)
+def believed(every: int) -> HazardCounts:
+    """How zones age of which nothing was seen."""
+    return usual_hazards(np.random.default_rng(PRIOR_SEED), load_availability_fit(), AGES_S, every)
 
 
 def spread_figure(low: float, expected: float, high: float, grade: str) -> Figure:
@@ -267,8 +341,9 @@ def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, pri
     """What the job costs where machines are taken away as seldom as the cloud's own advisor says."""
     fit, rng = load_availability_fit(), np.random.default_rng(asked.seed)
     zone = zones_of_band("zone", "region", load_interruptions(), price.interruption)[1]
-    ticks = math.ceil(question.deadline_s / fit.tick_s) + 1
-    has_one = drawn_availability(rng, fit, lambda _: [zone], asked.draws, ticks, 1)
-    market = priced(unpriced(has_one, fit), price, work.num_machines)
-    draws = SpotDraws(market, np.arange(asked.draws) * ticks, luck, hazards_of(market, question.deadline_s))
+    num_draws = len(luck.work_s)
+    has_one = drawn_until(rng, fit, lambda _: [zone], num_draws, question.deadline_s, 1)
+    market = priced(unpriced(has_one, fit, question.deadline_s), price, work.num_machines)
+    hazards = aged(market, question.deadline_s)
+    draws = SpotDraws(market, every_draw(market, num_draws), luck, hazards)
     return float(played(question, draws, policies_of(rules_of(question, draws))[OURS]).cost_usd.mean())

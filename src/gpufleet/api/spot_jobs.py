@@ -89,9 +89,8 @@ def planned_work(asked: SpotRequest, plan: TrainingPlan | BatchPlan | EncoderBat
     ratios = load_job_habits().planned_restart_ratio
     start_s = plan.startup_s + write_s
     restart = Spread(start_s * ratios.low, start_s * ratios.expected, start_s * ratios.high)
-    low, high = (end or answer.finish_s.value for end in (answer.finish_s.low, answer.finish_s.high))
-    spread = Spread(low / answer.finish_s.value, 1.0, high / answer.finish_s.value)
-    planned = Spread(*(answer.work_s * ratio for ratio in (spread.low, spread.expected, spread.high)))
+    low_ratio, high_ratio = answer.work_ratios
+    planned = Spread(answer.work_s * low_ratio, answer.work_s, answer.work_s * high_ratio)
     machines = (f"{answer.cloud}:{answer.instance}",)
     return SpotWork(
         title=f"{plan.model}: {answer.instance_count}x {answer.instance}",

@@ -37,7 +37,7 @@ from gpufleet.optimize.spot_services import (
     play_policies,
     tick_for,
 )
-from gpufleet.questions.spot import SpotRequest
+from gpufleet.questions.spot import DEFAULT_TARGET, SpotRequest
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
@@ -81,6 +81,11 @@ class SpotService:
     start_s: Spread
     start_grade: str
     notes: tuple[str, ...]
+
+
+def target_of(asked: SpotRequest) -> float:
+    """The share of time in which all machines are to be ready, said or not."""
+    return DEFAULT_TARGET if asked.target is None else asked.target
 
 
 def plan_spot_service(
@@ -172,7 +177,7 @@ def chosen_play(
     asked: SpotRequest, num: int, start_s: float, supply: ZoneSupply, found: AskedMarkets
 ) -> tuple[MarketPrices, PlayedPolicies, SpotServicePlay]:
     """The market where the answer costs least, all that is told there, the answer first, and how that did."""
-    target = ServiceTarget(asked.target, prices_of(found.markets[0]))
+    target = ServiceTarget(target_of(asked), prices_of(found.markets[0]))
     chosen = chosen_policies(supply.narrows, supply.chooses, num, start_s, target)
     told = play_policies(supply.tells, num, start_s, [chosen.answer, chosen.fixed, *chosen.frontier])
     market = ranked(told, found)[0]
@@ -200,7 +205,7 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
         num_machines=num,
         replicas_per_machine=service.plan.answer.replicas // num,
         start=Figure(value=start.expected, unit="s", low=start.low, high=start.high, grade=service.start_grade),
-        target_ratio=asked.target,
+        target_ratio=target_of(asked),
         market=rows[0],
         markets=rows,
         zones=supply.tells.nodes.shape[1],
@@ -306,7 +311,7 @@ def inputs_of(asked: SpotRequest, service: SpotService) -> list[Input]:
 
     said = [
         ("machines", str(service.num_machines), "file"),
-        ("target", f"{asked.target:.4g}", origin("target")),
+        ("target", f"{target_of(asked):.4g}", origin("target")),
         ("start", times(service.start_s, MINUTE, "min"), origin("restart_s", "file")),
         ("zones", str(asked.zones), origin("zones")),
     ]

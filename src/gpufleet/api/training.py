@@ -19,6 +19,7 @@ from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
+from gpufleet.api.spot_plays import spot_plays
 from gpufleet.api.to_be_had import capacity_notes
 from gpufleet.api.training_recipes import (
     grid_of,
@@ -181,6 +182,8 @@ def training_question(
         load_interruptions(),
         load_training_runs(),
         {(i.cloud, i.name): network_of(i) for i in market.instances},
+        spot_plays(tables, market.offers, goal.deadline_s),
+        request.rows,
     )
     question = TrainingQuestion(
         arch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.api.batches import BatchRequest, plan_batch
 from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
+from gpufleet.catalog.models import shipped_architecture
 from gpufleet.cli.encoder_answers import (
     asks_encoder,
     one_length,
@@ -16,6 +17,7 @@ from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.plan_answers import request_tokens, seen_in
 from gpufleet.cli.plan_words import SaidWords, needed, read_as, with_words
+from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import BATCH, DEADLINE, REQUESTS, words_of
 from gpufleet.results.batch import BatchPlan
@@ -66,6 +68,7 @@ def decoder_job(asked: SaidWords, model: str, market: MarketFlags) -> BatchPlan:
     """The plan of a job of a model that writes."""
     said = asked.words
     refuse_of_encoders(said)
+    read_model(model, shipped_architecture)
     requests, deadline_s = requests_of(said), deadline_of(said)
     prompt, answer, notes = request_tokens(seen_in(said.text("trace")), said.text("in"), said.text("out"))
     request = BatchRequest(model, requests, prompt, answer, deadline_s, notes=notes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.asking import Typed, asking
-from gpufleet.cli.emit import emit, is_page, refuse_targets, write_whole
+from gpufleet.cli.emit import emit, format_of, is_page, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputFormat, verb
@@ -41,7 +41,11 @@ class ScheduleFormat(str, Enum):
 TOOLS = (ScheduleFormat.SKY, ScheduleFormat.KUEUE, ScheduleFormat.SLURM)
 JobsArgument = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Argument(metavar="JOBS.yaml", help="Pools of GPUs, and the jobs that share them.", show_default=False),
+    typer.Argument(
+        metavar="JOBS.yaml",
+        help="Pools of GPUs, and the jobs that share them; or a schedule of -o json, to write in another form.",
+        show_default=False,
+    ),
 ]
 ScheduleOutputOption = Annotated[
     Optional[ScheduleFormat],  # noqa: UP045
@@ -86,8 +90,18 @@ def schedule(
             raise UsageError("--job is of -o sky alone")
         form = None if output is None else OutputFormat(output.value)
         page = schedule_page(plan) if is_page(form, out_file) else schedule_page(plan, len(plan.runs))
+        refuse_picture(plan, form or format_of(out_file))
         emit(plan, page, form, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+def refuse_picture(plan: SchedulePlan, form: OutputFormat) -> None:
+    """A picture has a bar for each job, and a page no room for thousands."""
+    from gpufleet.report.gantt_svg import MOST_BARS
+
+    if form is OutputFormat.SVG and len(plan.runs) > MOST_BARS:
+        found, most = f"{len(plan.runs):,} jobs", f"up to {MOST_BARS:,}"
+        raise UsageError("these are too many bars for a picture", found=found, expected=most, hint="-o csv has all.")
 
 
 def write_replay(

@@ -15,6 +15,7 @@ from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
 from gpufleet.errors import PolicyViolation, UsageError
 from gpufleet.questions.spot import SpotRequest
+from gpufleet.questions.words import words_of
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def spot(
     from gpufleet.inputs.job_plan_file import is_service_plan
 
     if replay is not None:
+        refuse_beside_replay(asked, [rules, spot_fleet])
         return show_audit(job, replay, output, out_file)
     write_money_in(currency)
     read = [path for path in (job, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
@@ -74,6 +76,16 @@ def spot(
     if job is not None and is_service_plan(job):
         return show_service(request, tables, rules, spot_fleet, shown)
     return show_job(request, tables, rules, spot_fleet, shown)
+
+
+def refuse_beside_replay(asked: Typed, files: list[str | None]) -> None:
+    """Refuse words of a question: a log is checked by the policy alone, which holds its job and its deadline."""
+    said = [f"--{name.replace('_', '-')}" for name in words_of(SpotRequest) if asked.words.text(name) is not None]
+    said += [word for word, file in zip(("--rules", "--spot-fleet"), files, strict=True) if file is not None]
+    if said:
+        raise UsageError(
+            "--replay checks by the policy alone", found=said[0], expected="gpufleet spot RULES.json --replay LOG.csv"
+        )
 
 
 class Shown(NamedTuple):

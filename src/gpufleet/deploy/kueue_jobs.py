@@ -1,6 +1,7 @@
 """A schedule as manifests of Kueue: a flavour for each pool, one queue with their quotas, and the jobs.
 
 Jobs are pinned to their pool, and what begins sooner has the higher priority; Kueue admits a gang whole or not at all.
+GPUs alone have quotas: nobody said how many CPUs and how much memory jobs take.
 Fields: kueue.sigs.k8s.io/docs/reference/kueue.v1beta2.
 """
 
@@ -16,9 +17,12 @@ from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
 API, QUEUE, NAMESPACE, LABEL = "kueue.x-k8s.io/v1beta2", "gpufleet", "default", "gpufleet/pool"
-GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
-CPUS_PER_GPU, MEMORY_GIB_PER_GPU = 8, 64
-"""What a Pod asks for beside each GPU: change both to what your machines have."""
+GPU = "nvidia.com/gpu"
+HEADING = """\
+# Kueue keeps no times: a job begins as soon as its quota is free and no job of a higher priority waits, which may be
+# sooner or later than scheduled. When it was to begin is an annotation, and so are the jobs that it comes after.
+# GPUs alone have quotas and requests: CPUs and memory of jobs are not known here.
+"""
 Manifest = Mapping[str, Any]
 
 
@@ -28,7 +32,7 @@ def kueue_manifests(plan: SchedulePlan) -> str:
     manifests = [*flavours(plan), cluster_queue(plan), local_queue(), *priorities(classes)]
     runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
     manifests += [job(run, classes[run.start_s]) for run in runs]
-    return "---\n".join(yaml.safe_dump(manifest, sort_keys=False, width=120) for manifest in manifests)
+    return HEADING + "---\n".join(yaml.safe_dump(manifest, sort_keys=False, width=120) for manifest in manifests)
 
 
 def flavours(plan: SchedulePlan) -> Iterator[dict[str, Any]]:
@@ -46,17 +50,9 @@ def flavour(pool: str) -> str:
 def cluster_queue(plan: SchedulePlan) -> dict[str, Any]:
     """Quotas of all pools."""
     quotas = [
-        {
-            "name": flavour(pool.pool),
-            "resources": [
-                {"name": GPU, "nominalQuota": pool.gpus},
-                {"name": CPU, "nominalQuota": pool.gpus * CPUS_PER_GPU},
-                {"name": MEMORY, "nominalQuota": f"{pool.gpus * MEMORY_GIB_PER_GPU}Gi"},
-            ],
-        }
-        for pool in plan.pools
+        {"name": flavour(pool.pool), "resources": [{"name": GPU, "nominalQuota": pool.gpus}]} for pool in plan.pools
     ]
-    groups = [{"coveredResources": [GPU, CPU, MEMORY], "flavors": quotas}]
+    groups = [{"coveredResources": [GPU], "flavors": quotas}]
     spec = {"namespaceSelector": {}, "queueingStrategy": "StrictFIFO", "resourceGroups": groups}
     return {"apiVersion": API, "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": spec}
 
@@ -88,8 +84,7 @@ def priorities(classes: Mapping[float, str]) -> Iterator[dict[str, Any]]:
 def job(run: ScheduledRun, priority: str) -> dict[str, Any]:
     """One job, suspended until Kueue admits it; a share of a GPU asks for all of one."""
     nodes = nodes_of(run.gpus)
-    gpus = math.ceil(run.gpus / nodes)
-    asked = {GPU: gpus, CPU: gpus * CPUS_PER_GPU, MEMORY: f"{gpus * MEMORY_GIB_PER_GPU}Gi"}
+    asked = {GPU: math.ceil(run.gpus / nodes)}
     command = ["/bin/sh", "-c", run.command or NO_COMMAND.format(job=run.job)]
     container: dict[str, Any] = {"name": "job", "image": run.image or "busybox", "command": command}
     container |= {"resources": {"requests": asked, "limits": asked}}

@@ -18,6 +18,7 @@ SHARDS_PER_GPU = 100
 """What gres.conf deals a GPU out into, for jobs that take a share: Name=shard Count=100 for each."""
 HEADING = """#!/bin/sh
 # A pool is a partition. Jobs begin when they are scheduled, or as soon after as their GPUs are free.
+# A limit is the high end of a duration, but ends where a maintenance window begins that leaves too few GPUs.
 set -eu
 """
 
@@ -44,11 +45,23 @@ def line(plan: SchedulePlan, run: ScheduledRun, numbers: dict[str, str], *, is_w
 
 def options(plan: SchedulePlan, run: ScheduledRun) -> list[str]:
     """The options of one job."""
-    longest = (run.work.high or run.work.value) if len(run.pieces) == 1 else run.end_s - run.start_s
     gpus = f"--gpus={run.gpus:.0f}" if run.gpus >= 1 else f"--gres=shard:{math.ceil(run.gpus * SHARDS_PER_GPU)}"
-    found = [f"--job-name={run.job}", f"--partition={partition(run.pool)}", gpus, f"--time={clock(longest)}"]
+    found = [f"--job-name={run.job}", f"--partition={partition(run.pool)}", gpus, f"--time={clock(limit_s(plan, run))}"]
     found.append(f"--begin={begin(plan, run.start_s)}")
     return [*found, "--requeue" if run.can_pause else "--no-requeue"]
+
+
+def limit_s(plan: SchedulePlan, run: ScheduledRun) -> float:
+    """How long a job may run   [s]: the high end of its duration, up to the maintenance that would stop it.
+
+    A job whose limit reaches into a reservation for maintenance would not begin.
+    """
+    if len(run.pieces) > 1:
+        return run.end_s - run.start_s
+    longest = run.work.high or run.work.value
+    pool = next(pool for pool in plan.pools if pool.pool == run.pool)
+    stops = [o.start_s for o in pool.outages if o.start_s >= run.end_s and pool.gpus - o.gpus < run.gpus]
+    return min([longest, *(stop - run.start_s for stop in stops)])
 
 
 def partition(pool: str) -> str:

@@ -19,6 +19,18 @@ variable "subnet_ids" {{
   description = "{zones} subnets, {many}."
 }}
 
+variable "on_spot" {{
+  type        = number
+  default     = {on_spot}
+  description = "Machines on spot, spares among them."
+}}
+
+variable "floor" {{
+  type        = number
+  default     = {floor}
+  description = "Machines that are always on demand."
+}}
+
 variable "stands_in" {{
   type        = number
   default     = 0
@@ -49,9 +61,9 @@ resource "aws_ec2_fleet" "service" {{
 
   target_capacity_specification {{
     default_target_capacity_type = "spot"
-    total_target_capacity        = {on_spot} + {floor} + var.stands_in
-    spot_target_capacity         = {on_spot}
-    on_demand_target_capacity    = {floor} + var.stands_in
+    total_target_capacity        = var.on_spot + var.floor + var.stands_in
+    spot_target_capacity         = var.on_spot
+    on_demand_target_capacity    = var.floor + var.stands_in
   }}
 
   spot_options {{

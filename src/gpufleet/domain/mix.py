@@ -8,7 +8,6 @@ services share machines. Shares of a bucket over ways are continuous, since a ro
 from __future__ import annotations
 
 import math
-from dataclasses import field
 
 import numpy as np
 
@@ -30,10 +29,21 @@ class MachineLimit:
     most: float = math.inf
     least: float = -math.inf
 
+    @property
+    def scale(self) -> float:
+        """What giving way is relative to: its own size, one at least."""
+        end = self.most if math.isfinite(self.most) else self.least
+        return max(abs(end), 1.0) if math.isfinite(end) else 1.0
+
+    def beyond(self, machines: FloatArray) -> FloatArray:
+        """By how much machines break it, [candidate]; `machines`: [candidate, offer]."""
+        total, slack = machines @ self.per_machine, ROUNDING * max(1.0, float(np.max(np.abs(self.per_machine))))
+        over = np.maximum(total - self.most, self.least - total)
+        return np.asarray(np.where(over > slack, over, 0.0))
+
     def holds(self, machines: FloatArray) -> bool:
         """Whether so many machines of every offer keep it."""
-        total, slack = float(self.per_machine @ machines), ROUNDING * max(1.0, float(np.max(np.abs(self.per_machine))))
-        return self.least - slack <= total <= self.most + slack
+        return bool(self.beyond(machines[None, :])[0] == 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +83,30 @@ class Share:
     share_ratio: float
     tolerance_ratio: float | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.share_ratio <= 1:
+            raise ValueError(f"{self.name}: a share must be between 0 and 1, found {self.share_ratio!r}")
+
     @property
     def lightest(self) -> float:
         """The weight of the lightest machine of a member."""
         return float(np.min(self.weight[self.is_member], initial=math.inf)) if np.any(self.is_member) else 0.0
 
+    def beyond(self, machines: FloatArray) -> FloatArray:
+        """By what weight machines break it, [candidate]; `machines`: [candidate, offer]."""
+        total = machines @ self.weight
+        if self.tolerance_ratio is None:
+            bought = np.where((machines > 0) & self.is_member, self.weight, 0.0)
+            heaviest = np.max(bought, axis=1, initial=0.0)
+            tolerance = np.where(heaviest > 0, heaviest, self.lightest)
+        else:
+            tolerance = self.tolerance_ratio * total
+        over = np.abs(machines @ (self.weight * (self.is_member - self.share_ratio))) - tolerance
+        return np.asarray(np.where(over > ROUNDING * np.maximum(total, 1.0), over, 0.0))
+
     def holds(self, machines: FloatArray) -> bool:
         """Whether so many machines of every offer keep it."""
-        total = float(self.weight @ machines)
-        heaviest = float(np.max(self.weight[self.is_member & (machines > 0)], initial=self.lightest))
-        tolerance = heaviest if self.tolerance_ratio is None else self.tolerance_ratio * total
-        deviation = float(self.weight[self.is_member] @ machines[self.is_member]) - self.share_ratio * total
-        return abs(deviation) <= tolerance + ROUNDING * max(1.0, total)
+        return bool(self.beyond(machines[None, :])[0] == 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +180,12 @@ class MixProblem:
         return float(machines @ self.usd_per_hour + given_up @ self.leaving_usd_per_hour) + sent
 
     @property
+    def least_sending_usd_per_hour(self) -> float:
+        """What answers cost on their way out at least, each bucket sent the way that is cheapest for it."""
+        usable = np.where(np.isfinite(self.load_units), self.sending, np.inf)
+        return float(np.sum(np.min(usable, axis=1, initial=np.inf)))
+
+    @property
     def sending(self) -> FloatArray:
         """What each bucket's answers cost on their way out of each way, [bucket, way]."""
         return np.zeros_like(self.load_units) if self.sending_usd_per_hour is None else self.sending_usd_per_hour
@@ -165,7 +193,7 @@ class MixProblem:
     def machines_of(self, units: FloatArray) -> FloatArray:
         """Machines that hold so many units of every way, [offer]."""
         held = np.bincount(self.offer_of_way, weights=self.machines_per_unit * units, minlength=self.num_offers)
-        return np.asarray(np.ceil(held - ROUNDING))
+        return np.asarray(np.ceil(held - ROUNDING)) + 0.0
 
     def allows(self, machines: FloatArray) -> bool:
         """Whether so many machines of every offer can be had within all limits and shares."""
@@ -183,7 +211,7 @@ class Mix:
     """Machines of every offer, units of every way, and how each bucket is split.
 
     `machines`: [offer]. `units`: [way]. `share`: [bucket, way], rows sum to 1. `least_usd_per_hour`: no mix costs less;
-    0 where nothing is proved. `binding`: names of limits without which it would cost less.
+    0 where nothing is proved.
     """
 
     machines: FloatArray
@@ -192,7 +220,6 @@ class Mix:
     usd_per_hour: float
     least_usd_per_hour: float = 0.0
     is_greedy: bool = False
-    binding: tuple[str, ...] = field(default=())
 
     @property
     def gap_ratio(self) -> float:

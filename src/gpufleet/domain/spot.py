@@ -72,6 +72,47 @@ def ages_of(is_available: BoolArray) -> IntArray:
     return np.asarray(at - np.maximum.accumulate(np.where(changed, at, 0), axis=1) + 1)
 
 
+def on_longer_ticks(is_available: BoolArray, every: int) -> BoolArray:
+    """Whether places have machines all through ticks so many times as long; a rest at the end is left out.
+
+    >>> on_longer_ticks(np.array([[True, True, False, True, True]]), 2).tolist()
+    [[True, False]]
+    """
+    kept = is_available.shape[1] // every * every
+    return np.asarray(is_available[:, :kept].reshape(len(is_available), -1, every).all(axis=2), dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class HazardCounts:
+    """Ticks that places were seen at each age, and how many of them were followed by a change.
+
+    `changes` and `ticks`: [without or with a machine, age]. `edges_s` end the ages, the last of which is open.
+    """
+
+    tick_s: float
+    edges_s: tuple[float, ...]
+    changes: FloatArray
+    ticks: FloatArray
+
+    @classmethod
+    def of(cls, is_available: BoolArray, tick_s: float, edges_s: tuple[float, ...]) -> HazardCounts:
+        """Counted over places [place, tick]. Nobody saw the first run of a place begin: it counts once it is old."""
+        age = ages_of(is_available)
+        of_age = np.searchsorted(np.asarray(edges_s), age[:, :-1] * tick_s - NO_TIME_S)
+        began = (age < np.arange(1, is_available.shape[1] + 1))[:, :-1] | (of_age == len(edges_s))
+        changes = is_available[:, 1:] != is_available[:, :-1]
+        counted = [
+            [began & (is_available[:, :-1] == has_one) & (of_age == a) for a in range(len(edges_s) + 1)]
+            for has_one in (False, True)
+        ]
+        return cls(
+            tick_s,
+            edges_s,
+            np.array([[float((changes & each).sum()) for each in row] for row in counted]),
+            np.array([[float(each.sum()) for each in row] for row in counted]),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class AgedHazards:
     """How likely a place changes within the next tick, by how long it has been as it is.
@@ -90,22 +131,19 @@ class AgedHazards:
             raise ValueError("one ratio per age")
 
     @classmethod
-    def seen_in(cls, is_available: BoolArray, tick_s: float, edges_s: tuple[float, ...]) -> AgedHazards:
-        """Changes per tick at each age, counted over places [place, tick]; a half where an age was never seen.
+    def of_counts(cls, seen: HazardCounts, prior: HazardCounts) -> AgedHazards:
+        """The mean of what is believed after ticks were seen, of a prior worth so many ticks with so many changes.
 
-        The first run of a place is left out: nobody saw it begin.
+        (changes + prior changes) / (ticks + prior ticks)   [1], the mean of a beta distribution; an age that neither
+        has, on ticks longer than it, is as the next older.
         """
-        age = ages_of(is_available)
-        began = (age < np.arange(1, is_available.shape[1] + 1))[:, :-1]
-        changes = is_available[:, 1:] != is_available[:, :-1]
-        of_age = np.searchsorted(np.asarray(edges_s), age[:, :-1] * tick_s - NO_TIME_S)
-
-        def ratios(has_one: bool) -> tuple[float, ...]:
-            counted = began & (is_available[:, :-1] == has_one)
-            seen = [counted & (of_age == a) for a in range(len(edges_s) + 1)]
-            return tuple(float((changes & s).sum() + 0.5) / float(s.sum() + 1) for s in seen)
-
-        return cls(tick_s, edges_s, ratios(True), ratios(False))
+        changes, ticks = seen.changes + prior.changes, seen.ticks + prior.ticks
+        for age in reversed(range(changes.shape[1] - 1)):
+            is_unknown = ticks[:, age] <= 0
+            for counts in (changes, ticks):
+                counts[is_unknown, age] = counts[is_unknown, age + 1]
+        found, lost = changes / ticks
+        return cls(seen.tick_s, seen.edges_s, tuple(map(float, lost)), tuple(map(float, found)))
 
     @property
     def ages(self) -> int:

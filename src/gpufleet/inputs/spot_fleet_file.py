@@ -49,7 +49,12 @@ def read_spot_fleet(path: str | Path) -> list[FleetRow]:
     if set(content) != {FLEET} or not isinstance(rows, list) or not 0 < len(rows) <= MOST_ROWS:
         found = ", ".join(map(str, content)) or "nothing"
         raise UsageError(f"cannot read {WHAT}", found=found, expected=f"'fleet:' and 1 to {MOST_ROWS} rows below it")
-    return [fleet_row(row, number) for number, row in enumerate(rows, 1)]
+    read = [fleet_row(row, number) for number, row in enumerate(rows, 1)]
+    named = [str(row[NAME]).strip() for row in rows if isinstance(row, dict) and NAME in row]
+    twice = next((name for i, name in enumerate(named) if name in named[:i]), None)
+    if twice is not None:
+        raise UsageError(f"{WHAT} has two rows of one name", found=twice, expected="a name of its own for each row")
+    return read
 
 
 def fleet_row(row: Value, number: int) -> FleetRow:

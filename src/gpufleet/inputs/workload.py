@@ -35,7 +35,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 IN_QUOTAS = "quotas in quotas.csv of your catalog folder (--catalog DIR); docs/prices.md has its columns"
 IN_CATALOG = "the folder of your tables as --catalog DIR, or as 'catalog' in gpufleet.toml"
 KEPT_ELSEWHERE = {"quota": IN_QUOTAS, "quotas": IN_QUOTAS, "max_instances": IN_QUOTAS, "catalog": IN_CATALOG}
-MOST_CLASSES, MOST_MODELS = 8, 20
+MOST_CLASSES, MOST_MODELS = 8, 100
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.placement import once_per_host
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.service import M_co, ServeQuestion
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays, settled
+from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
@@ -65,26 +67,32 @@ class Job:
 
 @dataclass(frozen=True)
 class JobMarket:
-    """A job, the offers to buy machines from, and how often spot machines are taken away."""
+    """A job, the offers to buy machines from, and how often spot machines are taken away; on drawn markets, `plays`."""
 
     job: Job
     offers: tuple[Offer, ...]
     interruptions: Interruptions
+    plays: SpotPlays | None = None
 
 
 @dataclass(frozen=True)
 class BatchQuestion(Generic[M_co]):
-    """A model with its offers and request lengths, the job, and how often spot machines are taken away."""
+    """A model with its offers and request lengths, the job, and how often spot machines are taken away.
+
+    `num_rows` of the answer are looked at: so many are played on drawn spot markets, by `plays`.
+    """
 
     service: ServeQuestion[M_co]
     job: Job
     interruptions: Interruptions
+    plays: SpotPlays | None = None
+    num_rows: int = 1
 
     @property
     def market(self) -> JobMarket:
         """The job in inputs of the model, of which a request may have several, and where machines are bought."""
         inputs = replace(self.job, requests=self.job.requests * self.service.model.inputs_per_request)
-        return JobMarket(inputs, self.service.offers, self.interruptions)
+        return JobMarket(inputs, self.service.offers, self.interruptions, self.plays)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,8 @@ class Hosts:
 class JobPlacement:
     """A job on machines of one offer; `work_s` is what each of them works without interruption, as expected.
 
-    It is planned to be `slow_ratio` times as long where the job is to be done in time with more confidence.
+    It is planned to be `slow_ratio` times as long where the job is to be done in time with more confidence. `play` is
+    what drawn spot markets make of it.
     """
 
     instance: Instance
@@ -132,6 +141,7 @@ class JobPlacement:
     wait_s: Spread
     held_s: float
     slow_ratio: float
+    play: SpotPlay | None = None
 
     def used_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
         """Time that each machine runs for the job."""
@@ -216,9 +226,17 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     rates = copies.work_rates()
     hosts = Hosts.of(service.instances, copies, rates, market.job.confidence)
     placed = place_jobs(market, hosts, rates, rejections)
-    dated = cheapest_of_each_type((p for p in placed if p.offer.is_dated), market.job)
-    ranked = within_usd(dated or cheapest_of_each_type(placed, market.job), market.job, rejections)
-    beside = cheapest_of_each_type((p for p in placed if not p.offer.is_dated), market.job)[:1] if dated else []
+    ratios = copies.time_ratios(rates.best_batch)["latency"]
+
+    def cheapest(of: Iterable[JobPlacement], num_rows: int) -> list[JobPlacement]:
+        rows = cheapest_of_each_type(of, market.job)
+        return settled(
+            rows, lambda p: expected_usd(p, market.job), lambda p: on_spot(p, market, ratios, rejections), num_rows
+        )
+
+    dated = cheapest((p for p in placed if p.offer.is_dated), question.num_rows)
+    ranked = within_usd(dated or cheapest(placed, question.num_rows), market.job, rejections)
+    beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
     is_cheaper = beside and ranked and expected_usd(beside[0], market.job) < expected_usd(ranked[0], market.job)
     return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None)
 
@@ -368,8 +386,26 @@ def interruptions_of(market: JobMarket, offer: Offer) -> tuple[Spread, Spread]:
     return market.interruptions.per_hour(offer.interruption), market.interruptions.wait_s
 
 
+def on_spot(p: JobPlacement, market: JobMarket, ratios: Bounds, rejections: Rejections) -> JobPlacement | None:
+    """A placement on spot as drawn markets play it, None where it is late there; any other as it is."""
+    if market.plays is None or p.play is not None or p.offer.price_kind is not PriceKind.SPOT:
+        return p
+    work_s = Spread(p.work_s * float(ratios.low_ratio[p.row]), p.work_s, p.work_s * float(ratios.high_ratio[p.row]))
+    job = PlannedJob(p.offer, p.machines, work_s, market.job.startup_s, checkpoint_every_s=p.wave_s)
+    play = market.plays.play(job)
+    if play is not None and play.is_late(market.job.confidence):
+        miss = Late(play.end_s(market.job.confidence), None).miss(
+            had_machines(market.job, p.offer), market.job.confidence
+        )
+        rejections.add(Rejection(NOT_IN_TIME, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
+        return None
+    return p if play is None else replace(p, play=play)
+
+
 def expected_usd(p: JobPlacement, job: Job) -> float:
     """What the job is expected to cost."""
+    if p.play is not None:
+        return float(p.play.usd.mean())
     return p.usd(p.paid_s(job.startup_s, p.work_s, p.per_hour.expected))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.spot import AgedHazards, DeadlineJob, SlackRules, SpotMarket
+from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket, on_longer_ticks
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
 from gpufleet.performance.restarts import checkpoint_interval_s
@@ -28,6 +28,7 @@ TITLES = {
 }
 AGES_S = (10 * MINUTE, HOUR)
 MOST_TICKS = 600
+MOST_PLAYED_TICKS = 3000
 SD_OF_TENTH, SLOW_WIDTHS = 1.2815515655446004, 2.0
 LEAST_WORK_RATIO = 0.05
 ROUNDING_RATIO = 1e-9
@@ -97,13 +98,19 @@ def drawn(rng: np.random.Generator, spread: Spread, num_draws: int) -> FloatArra
     return np.asarray(spread.expected + z * width)
 
 
-def hazards_of(market: SpotMarket, deadline_s: float) -> AgedHazards:
-    """How a market ages, on ticks that a job of this length has few enough of."""
-    every = max(math.ceil(deadline_s / market.tick_s / MOST_TICKS), 1)
-    kept = market.ticks // every * every
-    parts = market.is_available[:, :kept].reshape(len(market.is_available), -1, every)
-    coarse = np.asarray(parts.all(axis=2), dtype=bool)
-    return AgedHazards.seen_in(coarse, market.tick_s * every, AGES_S)
+def hazards_of(market: SpotMarket, every: int, prior: HazardCounts) -> AgedHazards:
+    """How a market ages, on ticks so many times as long, after what was believed of it on such ticks."""
+    coarse = on_longer_ticks(market.is_available, every)
+    return AgedHazards.of_counts(HazardCounts.of(coarse, market.tick_s * every, AGES_S), prior)
+
+
+def longer_by(deadline_s: float, tick_s: float, most_ticks: int) -> int:
+    """How many times as long a tick is, so that no more than so many lie before a deadline.
+
+    >>> longer_by(6000.0, 600.0, 10), longer_by(6001.0, 600.0, 10)
+    (1, 2)
+    """
+    return max(math.ceil(deadline_s / tick_s / most_ticks), 1)
 
 
 def rules_of(question: SpotQuestion, draws: SpotDraws) -> SlackRules:

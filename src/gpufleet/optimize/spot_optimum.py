@@ -30,50 +30,56 @@ class Grid:
 
     def after(self, cost: FloatArray, extra: int) -> FloatArray:
         """What is to be paid after a tick on a machine, of which a start may take some steps."""
-        return cost[..., np.clip(self.left + extra - self.per_tick, 0, self.steps - 1)]
+        less = self.per_tick - extra
+        if less <= 0:
+            return np.concatenate([cost[..., -less:], np.repeat(cost[..., -1:], -less, axis=-1)], axis=-1)
+        done = np.repeat(cost[..., :1], min(less, self.steps), axis=-1)
+        return np.concatenate([done, cost[..., : max(self.steps - less, 0)]], axis=-1)
 
     def paid_h(self, extra: int) -> FloatArray:
         """Hours that the tick is paid for."""
         return np.minimum(self.left + extra, self.per_tick) * self.step_h
 
 
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Least dollars of the rest, [start of the job, work left], of who waits, runs on spot (by place), on demand."""
+
+    waiting: FloatArray
+    on_spot: FloatArray
+    on_demand: FloatArray
+
+
 def spot_optimum(job: DeadlineJob, market: SpotMarket, first_tick: IntArray, steps_per_tick: int = 25) -> FloatArray:
-    """The least cost of each start under perfect foresight, at the cheapest place that has a machine   [USD].
+    """The least cost of each start under perfect foresight   [USD].
 
     Starts and work are rounded up to `1 / steps_per_tick` of a tick; checkpoints lose nothing to those who know. A
-    change of place takes no start, so of several places it is a lower bound.
+    change of place takes a start, as in the replay.
     """
     step_s = market.tick_s / steps_per_tick
     per_start, work = math.ceil(job.restart_s / step_s - 1e-9), math.ceil(job.work_s / step_s - 1e-9)
     grid = Grid(work + per_start + 1, steps_per_tick, per_start, step_s / HOUR)
     late = np.where(grid.left > 0, LATE_USD, 0.0) + np.zeros((len(first_tick), 1))
-    waiting = on_spot = on_demand = late
-    price = np.where(market.is_available, market.spot_usd_per_hour[:, None], np.inf).min(axis=0)
+    costs = Costs(late, np.repeat(late[np.newaxis], len(market.is_available), axis=0), late)
     for tick in range(math.floor(job.deadline_s / market.tick_s) - 1, -1, -1):
-        usd_per_hour = price[first_tick + tick][:, None]
-        waiting, on_spot, on_demand = tick_before(grid, (waiting, on_spot, on_demand), usd_per_hour, market)
-    cost = waiting[:, work]
+        costs = tick_before(grid, costs, market.is_available[:, first_tick + tick, np.newaxis], market)
+    cost = costs.waiting[:, work]
     return np.where(cost >= LATE_USD / 2, np.inf, cost)
 
 
-def tick_before(
-    grid: Grid, after: tuple[FloatArray, FloatArray, FloatArray], usd_per_hour: FloatArray, market: SpotMarket
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Least costs with one tick more left, of who waits, runs on spot, and runs on demand."""
-    waiting, on_spot, on_demand = after
-    has_one: BoolArray = np.isfinite(usd_per_hour)
-    price = np.where(has_one, usd_per_hour, 0.0)
+def tick_before(grid: Grid, after: Costs, has_one: BoolArray, market: SpotMarket) -> Costs:
+    """Least costs with one tick more left; `has_one`: [place, start of the job, 1]."""
+    usd_per_hour = market.spot_usd_per_hour[:, np.newaxis, np.newaxis]
 
     def spot(extra: int) -> FloatArray:
-        return np.where(has_one, price * grid.paid_h(extra) + grid.after(on_spot, extra), LATE_USD)
+        return np.where(has_one, usd_per_hour * grid.paid_h(extra) + grid.after(after.on_spot, extra), LATE_USD)
 
     def demand(extra: int) -> FloatArray:
-        return np.asarray(market.on_demand_usd_per_hour * grid.paid_h(extra) + grid.after(on_demand, extra))
+        return np.asarray(market.on_demand_usd_per_hour * grid.paid_h(extra) + grid.after(after.on_demand, extra))
 
-    new_spot, new_demand = spot(grid.per_start), demand(grid.per_start)
-    free = np.minimum(np.minimum(waiting, new_spot), new_demand)
-    staying = np.minimum(np.minimum(waiting, spot(0)), new_demand)
-    keeping = np.minimum(np.minimum(waiting, new_spot), demand(0))
-    for cost in (free, staying, keeping):
-        cost[:, 0] = 0.0
-    return free, np.where(has_one, staying, free), keeping
+    begun = np.minimum(spot(grid.per_start).min(axis=0), demand(grid.per_start))
+    free = np.minimum(after.waiting, begun)
+    costs = Costs(free, np.minimum(free, spot(0)), np.minimum(free, demand(0)))
+    for cost in (costs.waiting, costs.on_spot, costs.on_demand):
+        cost[..., 0] = 0.0
+    return costs

@@ -26,6 +26,7 @@ from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.job import Late
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, settled
 from gpufleet.optimize.training_search import MOST_GPUS, Best, RatedCluster, TrainingQuestion, TrainingSearch
 from gpufleet.performance.checkpoints import checkpoint_s, restart_s
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s, mean_between_s, stops_in, stops_per_s
@@ -73,11 +74,19 @@ class TrainingPlacement:
     work_s: float
     write_s: float
     per_hour: Spread
+    play: SpotPlay | None = None
 
     @property
     def usd(self) -> float:
-        """What the run is expected to cost."""
+        """What the run is expected to cost: on drawn spot markets where it was played."""
+        if self.play is not None:
+            return float(self.play.usd.mean())
         return self.usd_of(self.expected)
+
+    @property
+    def elapsed_s(self) -> float:
+        """When the run is expected to end."""
+        return float(self.expected.elapsed_s if self.play is None else self.play.elapsed_s.mean())
 
     def usd_of(self, times: RunTimes) -> float:
         """What all machines cost where each is paid for such a time."""
@@ -369,9 +378,14 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     placed = placing.placements(best.rated.values())
     if placed and not is_fixed:
         placed, best = refined(search, placing, best, placed)
-    dated = cheapest_of_each_type(p for p in placed if p.offer.is_dated)
-    ranked = within_usd(dated or cheapest_of_each_type(placed), question.goal.most_usd, rejections)
-    beside = cheapest_of_each_type(p for p in placed if not p.offer.is_dated)[:1] if dated else []
+
+    def cheapest(of: Iterable[TrainingPlacement], num_rows: int) -> list[TrainingPlacement]:
+        return settled(cheapest_of_each_type(of), lambda p: p.usd, lambda p: on_spot(p, question, rejections), num_rows)
+
+    dated = cheapest((p for p in placed if p.offer.is_dated), question.around.num_rows)
+    ranked = within_usd(dated or cheapest(placed, question.around.num_rows), question.goal.most_usd, rejections)
+    beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
+    soonest = soonest_of(ranked)
     is_cheaper = beside and ranked and beside[0].usd < ranked[0].usd
     return TrainingSolution(
         ranked,
@@ -379,15 +393,30 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
         len(best.rated),
         best.num_configurations,
         beside[0] if is_cheaper else None,
-        faster=soonest_of(ranked),
+        faster=None if soonest is None else on_spot(soonest, question, Rejections()),
         steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
     )
 
 
 def soonest_of(ranked: Sequence[TrainingPlacement]) -> TrainingPlacement | None:
     """The cheapest of those that end about as soon as any."""
-    soonest_s = min((p.expected.elapsed_s for p in ranked), default=0.0)
-    return next((p for p in ranked if p.expected.elapsed_s <= soonest_s * SAME_TIME_RATIO), None)
+    soonest_s = min((p.elapsed_s for p in ranked), default=0.0)
+    return next((p for p in ranked if p.elapsed_s <= soonest_s * SAME_TIME_RATIO), None)
+
+
+def on_spot(p: TrainingPlacement, question: TrainingQuestion, rejections: Rejections) -> TrainingPlacement | None:
+    """A run on spot as drawn markets play it, None where it is late there; any other, or a played one, as it is."""
+    plays, rated = question.around.plays, p.rated
+    if plays is None or p.play is not None or p.offer.price_kind is not PriceKind.SPOT:
+        return p
+    work_s = Spread(p.work_s * min(rated.low_ratio, 1.0), p.work_s, p.work_s * max(rated.high_ratio, 1.0))
+    play = plays.play(PlannedJob(p.offer, p.machines, work_s, question.goal.startup_s, p.write_s))
+    confidence = question.goal.confidence
+    if play is not None and play.is_late(confidence):
+        miss = Late(play.end_s(confidence), None).miss(p.offer.most_instances, confidence)
+        rejections.add(Rejection(LATE, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
+        return None
+    return p if play is None else replace(p, play=play)
 
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:

@@ -28,6 +28,7 @@ from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, train
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.optimize.training_machines import trains_on
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import step_terms
@@ -78,12 +79,17 @@ class TrainingGoal:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a run: failures, spot machines, storage, and the network of each machine type."""
+    """What stands around a run: failures, spot machines, storage, and the network of each machine type.
+
+    `num_rows` of the answer are looked at: so many are played on drawn spot markets, by `plays`.
+    """
 
     failures: Failures
     interruptions: Interruptions
     runs: TrainingRuns
     networks: Mapping[tuple[str, str], Network]
+    plays: SpotPlays | None = None
+    num_rows: int = 1
 
 
 @dataclass(frozen=True)

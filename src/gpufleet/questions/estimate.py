@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
-from gpufleet.questions.fields import IN, OUT, RATE
+from gpufleet.questions.fields import IN, OUT, PREFIX_CACHE, RATE
 from gpufleet.questions.images import parse_images
 from gpufleet.questions.words import COUNT, LOAD, REPLICAS, Kind, flag, optional, plain, said_by, text
 from gpufleet.records import dataclass
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gpufleet.domain.token_counts import TokenCounts
 
 TYPED = (
-    "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "tp", "pp",
-    "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
+    "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
+    "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -30,10 +30,12 @@ class EstimateRequest(CopyQuestion):
     Without `engine` vLLM is meant, llama.cpp for its own files.
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
-    serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
-    `max_step_tokens`, `memory_fraction` (and keeps to it), `poll_interval_steps` and `gather_steps` (for these two see
-    `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster. At a rate a number
-    of tokens is a mean, with the usual spread of lengths, as in a plan; under the other loads all requests are alike.
+    serves most. At a rate or from clients, `requests` are a run of so many, which is replayed: too many for a steady
+    state are answered too. `prefix_cache` is the share of prompt tokens that a cache holds. `waves` and `length_spread`
+    describe the client; the engine is started with `max_batch`, `max_step_tokens`, `memory_fraction` (and keeps to it),
+    `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`). `explain` adds the steps
+    by operation, and what would be faster. At a rate a number of tokens is a mean, with the usual spread of lengths, as
+    in a plan; under the other loads all requests are alike.
     A pool is "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
     """
 
@@ -55,7 +57,11 @@ class EstimateRequest(CopyQuestion):
     batch: float | None = optional(COUNT, "Load: one batch of N, prefilled together.", LOAD)
     full_queue: bool = flag("Load: the queue never empties.", LOAD)
     requests: float | None = optional(
-        COUNT, "With --full-queue: N requests wait at once; the last ones leave slots empty.", LOAD
+        COUNT, "N requests in all, replayed, at --rate or --concurrency; with --full-queue they wait at once.", LOAD
+    )
+    prefix_cache: float | None = field(
+        default=None,
+        metadata=said_by(replace(PREFIX_CACHE, says="Share of prompt tokens that a cache holds; at --rate.")),
     )
     images: Images | None = optional(
         Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD

@@ -21,9 +21,9 @@ from gpufleet.questions.words import (
     usual,
 )
 from gpufleet.records import dataclass
-from gpufleet.units import Bounds, parse_duration, parse_ratio
+from gpufleet.units import HOUR, Bounds, parse_duration, parse_ratio
 
-DEFAULT_LIMIT_S, LONGEST_LIMIT_S = 10.0, 3600.0
+DEFAULT_LIMIT_S, LONGEST_LIMIT_S = 10.0, HOUR
 COST, GPUS = "cost", "gpus"
 PROMPT, BOTH = "prompt", "both"
 QUOTA_EXPECTED = "GPU=N, CLOUD:GPU=N or CLOUD:REGION:GPU=N, such as aws:us-east-1:H100=16"
@@ -117,9 +117,9 @@ class MixRequest(Request):
         is_in_files=False,
     )  # fmt: skip
     time_limit_s: float = usual(
-        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE, name="time_limit",
-        what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit", shown="{:g} s".format,
-        is_in_files=False,
+        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE,
+        name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
+        shown="{:g} s".format, is_in_files=False,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

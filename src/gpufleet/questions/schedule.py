@@ -115,7 +115,7 @@ def power_watts(said: str, what: str) -> float:
 
 def usd_per_hour(said: str, what: str) -> float:
     """A price of one GPU; nothing is free, and free is said as 0."""
-    return 0.0 if said.strip() in ("0", "0/h") else parse_usd_per_hour(said)
+    return 0.0 if said.strip() in ("0", "0/h") else parse_usd_per_hour(said, "a price")
 
 
 def hours_of_day(said: str, what: str) -> tuple[int, int]:

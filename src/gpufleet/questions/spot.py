@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -28,7 +29,7 @@ from gpufleet.questions.words import (
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, Bounds, parse_duration
 
-DEFAULT_ZONES, DEFAULT_DRAWS, MOST_DRAWS, MOST_ZONES, MOST_MACHINES, MOST_SEED = 3, 200, 5000, 50, 10_000, 2**63 - 1
+DEFAULT_ZONES, DEFAULT_DRAWS, MOST_DRAWS, MOST_ZONES, MOST_MACHINES = 3, 200, 5000, 50, 10_000
 DEFAULT_TARGET = 0.99
 LONGEST_S = 366 * 24 * HOUR
 TO = "-"
@@ -70,8 +71,8 @@ class SpotRequest(Request):
         what="the work",
         label="work",
     )
-    target: float = usual(
-        DEFAULT_TARGET, SHARE, "All machines of a service are ready for this much of the time; default 99%.", LOAD,
+    target: float | None = optional(
+        SHARE, "All machines of a service are ready for this much of the time; default 99%.", LOAD,
         what="the target", bounds=Bounds(0, 1, ""), label="target",
     )  # fmt: skip
     machine: Sequence[str] | None = optional(
@@ -129,5 +130,5 @@ class SpotRequest(Request):
     )  # fmt: skip
     seed: int = usual(
         0, INTEGER, "Of all that is drawn: the same seed, the same answer; default 0.", BESIDE, what="the seed",
-        bounds=Bounds(0, MOST_SEED, ""), label="seed",
+        bounds=Bounds(0, math.inf, "a whole number"), label="seed",
     )  # fmt: skip

@@ -120,7 +120,16 @@ def load_text(result: ServingEstimate) -> str:
     """The load in words."""
     given = {i.name: i.value for i in result.inputs}
     load = given.get(result.scenario.replace("_", " "), "")
-    return LOADS[result.scenario].format(load=load, s="" if load == "1" else "s")
+    run = "" if result.num_requests is None else f", {several(result.num_requests, 'request')} in all"
+    return LOADS[result.scenario].format(load=load, s="" if load == "1" else "s") + run
+
+
+def meaning(result: ServingEstimate) -> str:
+    """What the load means for the figures."""
+    if result.num_requests is None:
+        return MEANING[result.scenario]
+    number = several(result.num_requests, "request")
+    return f"A run of {number}, replayed: all are counted, also while it fills and empties."
 
 
 def time_text(figure: Figure) -> str:
@@ -139,7 +148,7 @@ def why_table(result: ServingEstimate) -> Table:
     """Limit, memory, load and grade, a line each."""
     lines = [
         *setup_lines(result),
-        MEANING[result.scenario],
+        meaning(result),
         *load_line(result),
         grade_line(result.grade),
         *assumed_line(result),

@@ -77,9 +77,8 @@ def proved(mix: FleetMix) -> str:
     if gap is None:
         return "Found at once; how far it is from the cheapest is not proved."
     if gap < PROVED:
-        return "Proved: no mix costs less at these loads."
-    least = usd_per_hour(mix.least_usd_per_hour or 0)
-    return f"Proved so far: no mix costs less than {least} at these loads ({percent(gap)} less)."
+        return "Proved: no mix costs less."
+    return f"Proved so far: no mix costs less than {usd_per_hour(mix.least_usd_per_hour or 0)} ({percent(gap)} less)."
 
 
 def against_one_type(mix: FleetMix) -> str:

@@ -17,6 +17,7 @@ from gpufleet.units import DAY
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW_PX, BAR_PX = 900, 190, 20, 44, 34, 18, 12
 MOST_BARS, MOST_TICKS, LETTERS = 400, 8, 24
+LONGEST_BY_WEEKDAY_S = 27 * DAY
 STYLE = f"""
 {themed(".gantt", ("page", "ink", "soft", "grid", "line", "over"))}.gantt{{font:12px system-ui,sans-serif}}
 .gantt .page{{fill:var(--page)}}.gantt text{{fill:var(--ink)}}.gantt .soft{{fill:var(--soft)}}
@@ -54,7 +55,7 @@ def gantt_picture(plan: SchedulePlan) -> Picture | None:
         f'width="{WIDTH}" height="{height}">',
         f"<title>Jobs over time</title><style>{STYLE}</style>",
         f'<rect class="page" width="{WIDTH}" height="{height}"/>',
-        written(LEFT, 20, "Jobs over time: bars run, ticks are deadlines, grey is maintenance", "head"),
+        written(LEFT, 20, f"Jobs over time{since(plan)}: bars run, ticks are deadlines, grey is maintenance", "head"),
         *ticks(canvas, height),
         *rows(canvas, used),
         "</svg>",
@@ -67,6 +68,11 @@ def written(x: float, y: float, text: str, look: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
 
 
+def since(plan: SchedulePlan) -> str:
+    """The day on which it begins, where it has one."""
+    return "" if plan.start is None else plan.start.strftime(" from %d %b %Y")
+
+
 def ticks(canvas: Canvas, height: int) -> Iterator[str]:
     """Round moments: days where the schedule has a date and lasts for some."""
     plan, bottom = canvas.plan, height - BOTTOM
@@ -76,7 +82,8 @@ def ticks(canvas: Canvas, height: int) -> Iterator[str]:
         midnight = (start + timedelta(days=1)).replace(hour=0, minute=0, second=0)
         days = range(int(plan.makespan_s // DAY) + 1)
         found = [s for s in ((midnight - start).total_seconds() + day * DAY for day in days) if s <= plan.makespan_s]
-        show = lambda s: (start + timedelta(seconds=s)).strftime("%a %d")  # noqa: E731
+        form = "%d %b" if plan.makespan_s > LONGEST_BY_WEEKDAY_S else "%a %d"
+        show = lambda s: (start + timedelta(seconds=s)).strftime(form)  # noqa: E731
     every = max(len(found) // MOST_TICKS, 1)
     for seconds in found[::every]:
         yield f'<path class="grid" d="M{canvas.x(seconds):.1f} {TOP - 8}V{bottom}"/>'

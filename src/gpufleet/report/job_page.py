@@ -273,7 +273,7 @@ def why_nothing(plan: JobPlan) -> str:
     return f"no machine on offer {missed}. {first.reason[:1].upper()}{first.reason[1:]} (nearest: {first.best})."
 
 
-SPOT_PLAYS = "Starts that are refused: ask 'gpufleet spot PLAN.json'."
+SPOT_PLAYS = "Starts that are refused: ask 'gpufleet spot PLAN.json --deadline TIME'."
 
 
 def kind(d: RentedJob) -> str:
@@ -286,12 +286,28 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     if d.price_kind != "spot":
         return []
     expected = f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}"
-    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats lost work."]
-    lines.append(SPOT_PLAYS)
+    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats lost work.", *played_lines(d)]
+    if d.played is not None:
+        seldom = f"At the rate of the cloud's advisor alone {usd(d.played.usd_if_seldom_taken)}: {expected}."
+        lines = [*played_lines(d), seldom]
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines(steady)})."]
+
+
+def played_lines(d: RentedJob) -> list[str]:
+    """What drawn markets make of a job on spot, or who plays it where nothing has to be done by any time."""
+    x = d.played
+    if d.price_kind != "spot":
+        return []
+    if x is None:
+        return [SPOT_PLAYS]
+    late = "never late" if x.late_ratio == 0 else f"late in {percent(x.late_ratio)} of {x.draws} draws"
+    return [
+        f"Cost and time as played over {plural(x.zones, 'zone')} ('gpufleet spot PLAN.json'): lost "
+        f"{significant(x.losses, 2)} times, on demand {percent(x.on_demand_ratio)} of the time, {late}."
+    ]
 
 
 def how_often(d: RentedJob) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from gpufleet.domain.reason import Reason
-from gpufleet.report.gantt_svg import gantt_picture
+from gpufleet.report.gantt_svg import LONGEST_BY_WEEKDAY_S, gantt_picture
 from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.words import sentence
@@ -42,7 +42,7 @@ def headline(plan: SchedulePlan) -> str:
     """How many jobs are in time, and what all of them cost."""
     rent = f", {usd(plan.usd)}" if plan.usd else ""
     energy = f", {amount(plan.kwh)} kWh" if plan.kwh else ""
-    done = f"done {moment(plan, plan.makespan_s)}{rent}{energy}"
+    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}"
     if not plan.late_jobs:
         return f"All {several(len(plan.runs), 'job')} in time: {done}."
     return (
@@ -63,15 +63,28 @@ def how_good(plan: SchedulePlan) -> str:
         return f"{first} Nothing can be late by less; a cheaper schedule was not ruled out."
     if not plan.has_solver:
         return first
+    if not plan.least_late_weighted_hours:
+        return f"{first} How much less late anything could be is not known."
     least = significant(plan.least_late_weighted_hours)
     return f"{first} No schedule has less than {least}: a gap of {percent(plan.gap_ratio)}."
 
 
 def moment(plan: SchedulePlan, seconds: float) -> str:
-    """A moment: a day and an hour where the schedule has a date, else hours from its start."""
+    """A moment: a day and an hour where the schedule has a date, else hours from its start.
+
+    In a schedule of weeks a day of the month says more than one of the week.
+    """
     if plan.start is None:
         return f"{significant(seconds / HOUR)} h"
-    return (plan.start + timedelta(seconds=seconds)).strftime("%a %d %H:%M")
+    form = "%d %b %H:%M" if plan.makespan_s > LONGEST_BY_WEEKDAY_S else "%a %d %H:%M"
+    return (plan.start + timedelta(seconds=seconds)).strftime(form)
+
+
+def dated(plan: SchedulePlan, seconds: float) -> str:
+    """The same with its month and year."""
+    if plan.start is None:
+        return moment(plan, seconds)
+    return (plan.start + timedelta(seconds=seconds)).strftime("%a %d %b %Y %H:%M")
 
 
 def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
@@ -88,7 +101,8 @@ def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
     ]
     rest = max(len(plan.runs) - most_rows, 0)
     more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
-    title = f"Jobs ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
+    since = "" if plan.start is None else f" from {dated(plan, 0.0)}"
+    title = f"Jobs{since} ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
     rows = [bar_row(plan, run) for run in plan.runs[:most_rows]]
     return Table(columns, rows, title, more, picture=gantt_picture(plan))
 
@@ -182,7 +196,7 @@ def saved(more: OneMoreGpu | None) -> str:
 
 def notes(plan: SchedulePlan) -> list[str]:
     """What a reader should know."""
-    found = [*plan.notes, rounded(plan), *close_ones(plan.runs)]
+    found = [*plan.notes, rounded(plan), *hopeless(plan.runs), *close_ones(plan.runs)]
     if plan.is_searched and not plan.has_solver:
         found.append(f"OR-Tools is not installed, so nobody knows how much better it could be: {INSTALL}")
     return [*found, "-o sky, kueue and slurm write it for other tools; -o svg draws it."]
@@ -193,13 +207,25 @@ def rounded(plan: SchedulePlan) -> str:
     return f"Times are in slots of {duration(plan.slot_s)}: work is rounded up, deadlines are rounded down."
 
 
+def hopeless(runs: Sequence[ScheduledRun]) -> list[str]:
+    """Jobs whose deadline nobody could keep as it is stated."""
+    past = [run.job for run in runs if run.deadline_s is not None and run.deadline_s <= 0]
+    early = [run.job for run in runs if run.deadline_s is not None and 0 < run.deadline_s <= run.earliest_s]
+    told = [(past, "Due before the schedule begins"), (early, "Due before they may begin, by 'earliest'")]
+    return [f"{words}, so late in any case: {first_of(jobs)}." for jobs, words in told if jobs]
+
+
+def first_of(jobs: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    return ", ".join(jobs[:3]) + (f" and {len(jobs) - 3} more" if len(jobs) > 3 else "")
+
+
 def close_ones(runs: Sequence[ScheduledRun]) -> list[str]:
     """Jobs that are in time as expected, and late at the high end of how long they may take."""
     close = [run.job for run in runs if not run.late_s and is_close(run)]
     if not close:
         return []
-    shown = ", ".join(close[:3]) + (f" and {len(close) - 3} more" if len(close) > 3 else "")
-    return [f"In time as expected, late at the high end of their duration: {shown}."]
+    return [f"In time as expected, late at the high end of their duration: {first_of(close)}."]
 
 
 def is_close(run: ScheduledRun) -> bool:

@@ -68,8 +68,14 @@ def question(plan: SpotPlan) -> str:
         f"{plan.job[0].upper()}{plan.job[1:]} on {count(plan.num_machines)}x {where} ({prices}), within "
         f"{duration(plan.deadline_s)}. It works {ranged_time(plan.work)}, a start takes {ranged_time(plan.restart)}, a "
         f"checkpoint comes every {duration(plan.checkpoint_interval_s)}. {several(plan.zones, 'zone').capitalize()}, "
-        f"each with machines {zones} ({plan.availability_source})."
+        f"each with machines {zones} ({plan.availability_source}).{zones_words(plan)}"
     )
+
+
+def zones_words(plan: SpotPlan) -> str:
+    """How many zones are taken where nobody says."""
+    is_said = any(row.name == "zones" and row.origin == "given" for row in plan.inputs)
+    return "" if is_said or plan.grade == "measured" else " That many zones unless --zones says."
 
 
 def ranged_time(figure: Figure) -> str:

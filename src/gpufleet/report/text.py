@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
+from rich.cells import cell_len
+
 from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
 from gpufleet.report.page import Column, Command, Page, Row, Table
@@ -13,7 +15,7 @@ from gpufleet.report.page import Column, Command, Page, Row, Table
 GAP = "  "
 MARK, NO_MARK, BELOW = "> ", "  ", "  "
 NARROWEST_CELL, NARROWEST_WRAP = 6, 16
-ELLIPSIS = "…"
+ELLIPSIS, SECOND_HALF = "…", "\ue000"
 CONTINUED, LISTING_WIDTH = " \\", 80
 
 
@@ -72,8 +74,8 @@ def command_lines(command: Command, width: int) -> list[str]:
 
 def written_column(column: Column, table: Table) -> WrittenColumn:
     """Every cell written once."""
-    cells = [cell(column, row) for row in table.rows]
-    return WrittenColumn(column, cells, max(map(len, (column.header, *cells))))
+    cells = [wide(cell(column, row)) for row in table.rows]
+    return WrittenColumn(column, cells, max(map(len, (wide(column.header), *cells))))
 
 
 def cell(column: Column, row: Row) -> str:
@@ -108,10 +110,10 @@ def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
     widths = fitted(shown, width - margin_width(table))
     margin = "" if table.chosen is None else NO_MARK
     columns = [w.column for w in shown]
-    header = margin + line([printable(c.header) for c in columns], columns, widths)
+    header = margin + line([wide(printable(c.header)) for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
     rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths, width)]
-    return [text.rstrip()[:width] for text in (header, rule, *rows)]
+    return [narrow(text.rstrip()[:width]) for text in (header, rule, *rows)]
 
 
 def row_lines(
@@ -134,7 +136,7 @@ def lines_below(table: Table, index: int, width: int) -> list[str]:
 
 def cell_lines(text: str, column: Column, width: int) -> list[str]:
     """The lines of one cell."""
-    return (textwrap.wrap(text, width, break_on_hyphens=False) if column.wraps else []) or [text]
+    return (textwrap.wrap(*wrap_room(text, width), break_on_hyphens=False) if column.wraps else []) or [text]
 
 
 def mark(table: Table, index: int) -> str:
@@ -175,7 +177,26 @@ def narrowed(widths: Sequence[int], available: int) -> list[int]:
 
 def cut(text: str, width: int) -> str:
     """The text, or its beginning and an ellipsis."""
-    return text if len(text) <= width else text[: width - 1] + ELLIPSIS
+    if len(text) <= width:
+        return text
+    kept = text[: width - 1]
+    return (kept[:-1] if text[width - 1] == SECOND_HALF else kept) + ELLIPSIS
+
+
+def wide(text: str) -> str:
+    """A text in which characters that take two places of a screen, such as those of Chinese, have a second half.
+
+    >>> len(wide("中 GPU")), narrow(wide("中 GPU"))
+    (6, '中 GPU')
+    """
+    if text.isascii():
+        return text
+    return "".join(letter + SECOND_HALF * (cell_len(letter) - 1) for letter in text)
+
+
+def narrow(text: str) -> str:
+    """The same without second halves."""
+    return text.replace(SECOND_HALF, "")
 
 
 def wrapped(text: str, width: int) -> str:
@@ -186,4 +207,10 @@ def wrapped(text: str, width: int) -> str:
 def wrapped_line(text: str, width: int) -> str:
     """One line broken at spaces, continuation lines under its first word."""
     indent = " " * (len(text) - len(text.lstrip()))
-    return textwrap.fill(printable(text), width, subsequent_indent=indent, break_on_hyphens=False)
+    filled = textwrap.fill(*wrap_room(wide(printable(text)), width), subsequent_indent=indent, break_on_hyphens=False)
+    return narrow(filled)
+
+
+def wrap_room(text: str, width: int) -> tuple[str, int]:
+    """A text to be broken and its room: one place less where a break may part a letter from its second half."""
+    return text, width - (SECOND_HALF in text)

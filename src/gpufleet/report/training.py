@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.report.job_page import SPOT_PLAYS, JobWords, OwnColumns, OwnReasons, evidence, ranged_figure
+from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, evidence, played_lines, ranged_figure
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.rented import machines
@@ -184,7 +184,7 @@ def layout_cells(d: TrainingDeployment) -> Row:
 
 def started(plan: TrainingPlan) -> list[Table]:
     """Failures, checkpoints, and whether spot or more machines are worth it."""
-    lines = [*failure_lines(plan), *spot_lines(plan), *played_line(plan), *faster_lines(plan)]
+    lines = [*failure_lines(plan), *spot_lines(plan), *played_lines(plan.answer), *faster_lines(plan)]
     return [lines_table("Failures, spot and speed", lines)]
 
 
@@ -219,11 +219,6 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         f"Spot is worth it (reclaimed: {evidence(d)}): {percent(saved)} less than {steadily} at "
         f"{usd(steady.usd.value)}, {'later' if longer > 0 else 'sooner'} by {duration(abs(longer))}."
     ]
-
-
-def played_line(plan: TrainingPlan) -> list[str]:
-    """Who plays starts that are refused."""
-    return [SPOT_PLAYS] if plan.answer.price_kind == "spot" else []
 
 
 def faster_lines(plan: TrainingPlan) -> list[str]:

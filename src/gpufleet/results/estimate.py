@@ -24,7 +24,8 @@ class ServingEstimate(Result):
     static_batch (one batch, prefilled together) and full_queue (the queue never empties). `latency_s` runs from
     arrival to the last token; for full_queue, `ttft_s` is of a lone prompt, and the wait in the queue is in neither.
     `verdict` is the memory verdict; `batch` the sequences that decode together, for full_queue those that serve most.
-    `percentiles` over requests are of open_loop; all other latencies are means.
+    `percentiles` over requests are of open_loop; all other latencies are means. Of a run of `num_requests`, replayed,
+    both closed_loop and open_loop have them, and rates are those of the run, its start and end included.
     `explanation` is there where it was asked for. `pools` where prefill and decode run on copies of their own: GPUs are
     then those of all copies, batch and room those of a decode copy.
     """
@@ -58,6 +59,7 @@ class ServingEstimate(Result):
     explanation: Explanation | None = None
     launch: Launch | None = None
     pools: PooledServing | None = None
+    num_requests: int | None = None
 
     @property
     def is_held(self) -> bool:

@@ -9,6 +9,21 @@ from gpufleet.results.plan import PriceSource, RejectionCount
 from gpufleet.results.rented import RentedMachines
 
 
+class PlayedOnSpot(Result):
+    """What drawn spot markets make of a job, with on demand standing in so that it ends by its deadline.
+
+    `usd_if_seldom_taken` is what it would cost at the rate of `interruptions_per_hour` alone: starts are never refused
+    there. `losses` stop all machines at once; `on_demand_ratio` is of their time, `late_ratio` of draws.
+    """
+
+    usd_if_seldom_taken: float
+    losses: float
+    on_demand_ratio: float
+    late_ratio: float
+    zones: int
+    draws: int
+
+
 class RentedJob(RentedMachines):
     """Machines that get a job done, when it is done and what it costs.
 
@@ -17,7 +32,8 @@ class RentedJob(RentedMachines):
     of one's own machines, whose `running_usd` is the part that is not spent already. Figures are ranges over the
     speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
     and `repeated_ratio` of the time that they run goes into starting anew and repeating what was lost. On spot,
-    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
+    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published;
+    where there is a deadline, times and cost are those of drawn markets (`played`).
     """
 
     requests_per_replica: float
@@ -35,6 +51,13 @@ class RentedJob(RentedMachines):
     interruptions_per_hour: Figure | None = None
     interruption_source: str | None = None
     repeated_ratio: float
+    played: PlayedOnSpot | None = None
+
+    @property
+    def work_ratios(self) -> tuple[float, float]:
+        """How much shorter and longer than expected the work may be, by the range of its speed."""
+        rate = self.requests_per_s
+        return rate.value / (rate.high or rate.value), rate.value / (rate.low or rate.value)
 
 
 class JobPlan(Result):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.figures import RowScores
 from gpufleet.accuracy.loaded_rows import arrivals_of, lengths_of, release_of, replica_row, step_tokens_of
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.replays import Experiment, draws_for
 from gpufleet.accuracy.score import score_files
 from gpufleet.accuracy.serving import Setup, reaching
 from gpufleet.accuracy.serving_under_load import (
@@ -23,7 +23,9 @@ from gpufleet.accuracy.serving_under_load import (
     replay_under_load,
     score_under_load,
     shared_blocks,
+    steady_under_load,
 )
+from gpufleet.api.request_runs import Experiment, draws_for
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.inputs.measurements import MeasurementRow, kind_of
 from gpufleet.results.accuracy import ScoredFigure
@@ -48,6 +50,10 @@ def figures_of(scores: RowScores) -> dict[str, ScoredFigure]:
 
 
 def estimated(cells: dict[str, str], **changes: str) -> dict[str, ScoredFigure]:
+    return figures_of(steady_under_load(row_of(cells, **changes), "mine.csv", ModelFinder()))
+
+
+def scored(cells: dict[str, str], **changes: str) -> dict[str, ScoredFigure]:
     return figures_of(score_under_load(row_of(cells, **changes), "mine.csv", ModelFinder()))
 
 
@@ -98,6 +104,20 @@ def test_above_capacity_the_closed_form_refuses_and_the_replay_counts_the_reques
     assert "of what one replica sustains" in (estimated(LLAMA, **crowd)["ttft_p50"].reason or "")
     short, long = (replayed(LLAMA, **{**crowd, "num_requests": n})["ttft_p50"] for n in ("500", "4000"))
     assert predicted(long) > 2 * predicted(short)
+
+
+def test_a_run_of_stated_requests_is_scored_by_its_replay_and_a_bare_rate_by_the_closed_form() -> None:
+    crowd = {"rate_per_s": "200", "num_requests": "2000"}
+    assert scored(LLAMA, **crowd) == replayed(LLAMA, **crowd)
+    assert scored(LLAMA, num_requests="") == estimated(LLAMA, num_requests="")
+    assert all(figure.predicted for figure in scored(CLOSED).values())
+
+
+def test_an_engine_took_the_context_that_its_run_had() -> None:
+    short = dataclasses.replace(shipped_architecture("llama-3.1-8b"), max_context_tokens=2048)
+    row = replica_row(row_of(LLAMA, input_mean="8000", input_sd="0", output_mean="199", output_sd="0"))
+    assert row.whole("longest_tokens") == 8199
+    assert reaching(short, row.whole("longest_tokens")).max_context_tokens == 8199
 
 
 def test_a_closed_loop_has_means_only_in_the_closed_form() -> None:

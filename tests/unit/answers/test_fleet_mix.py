@@ -16,13 +16,13 @@ from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.results.mix import FleetMix, RouteRow
 
 CHAT = ServeRequest(
-    "llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], gpus=["H100", "L40S"]
+    "llama-3.1-8b", 60.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], gpus=["H100", "L40S"]
 )
 
 
 @pytest.fixture(scope="module")
 def solved() -> tuple[Posed, Rated]:
-    posed = posed_of(understood_mix(MixRequest(), [CHAT], None, load_catalog()))
+    posed = posed_of(understood_mix(MixRequest(), [CHAT], None, load_catalog()), is_cut=True)
     found = sound_mix(posed, lambda: 10.0, on_one_type(posed))
     assert found is not None
     return posed, found
@@ -34,8 +34,8 @@ def mix() -> FleetMix:
 
 
 def test_routes_carry_the_rate_that_was_asked_and_copies_get_it(mix: FleetMix) -> None:
-    assert sum(r.requests_per_s for r in mix.routes) == pytest.approx(20.0)
-    assert sum(c.requests_per_s for c in mix.copies) == pytest.approx(20.0)
+    assert sum(r.requests_per_s for r in mix.routes) == pytest.approx(60.0)
+    assert sum(c.requests_per_s for c in mix.copies) == pytest.approx(60.0)
     assert all(sum(r.copies.values()) == pytest.approx(1.0) for r in mix.routes)
 
 
@@ -68,7 +68,7 @@ def test_what_is_bought_and_used_is_what_was_solved(solved: tuple[Posed, Rated])
     assert usd == sorted(usd, reverse=True)
     assert sum(usd) == pytest.approx(found.mix.usd_per_hour)
     assert {posed.ways[w].offer for w in used_ways(found)} <= set(bought_offers(found))
-    assert sum(r.requests_per_s for r in route_rows(posed, found)) == pytest.approx(20.0)
+    assert sum(r.requests_per_s for r in route_rows(posed, found)) == pytest.approx(60.0)
 
 
 def test_the_longest_bucket_ends_nowhere_and_each_other_where_the_next_begins() -> None:

@@ -426,9 +426,9 @@ def test_a_short_queue_delivers_no_more_than_one_that_never_empties() -> None:
     assert short < endless
 
 
-def test_only_a_full_queue_has_requests_that_wait() -> None:
-    with pytest.raises(UsageError, match="full queue"):
-        ask(concurrency=8, requests=10)
+def test_requests_of_one_batch_are_the_batch() -> None:
+    with pytest.raises(UsageError, match="full-queue"):
+        ask(batch=8, requests=10)
 
 
 def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> None:

@@ -55,9 +55,8 @@ def test_every_row_is_done_in_time(plan: BatchPlan) -> None:
 def test_one_cost_in_all_units(plan: BatchPlan) -> None:
     for d in plan.deployments:
         tokens = plan.requests * (plan.input_tokens + plan.output_tokens)
-        assert d.usd.value == pytest.approx(
-            d.instance_count * d.price_per_instance_usd_per_hour * d.paid_s.value / HOUR
-        )
+        paid = d.instance_count * d.price_per_instance_usd_per_hour * d.paid_s.value / HOUR
+        assert d.usd.value == pytest.approx(paid) or (d.played is not None and d.usd.value >= paid)
         assert d.usd.value == pytest.approx(d.usd_per_million_tokens.value * tokens / 1e6)
         assert d.usd.value == pytest.approx(d.usd_per_thousand_requests.value * plan.requests / 1e3)
         assert d.usd.low <= d.usd.value <= d.usd.high
@@ -80,7 +79,10 @@ def test_what_is_planned_at_the_high_end_is_in_time_there() -> None:
 
 
 def test_more_confidence_never_costs_less() -> None:
-    costs = [ask(requests=1e8, confidence=c).answer.usd.value for c in (0.5, 0.6, None, 0.8, 0.9, 0.99)]
+    costs = [
+        ask(requests=1e8, confidence=c, pricing=["on_demand"]).answer.usd.value
+        for c in (0.5, 0.6, None, 0.8, 0.9, 0.99)
+    ]
     assert costs[2] == costs[3] < costs[-1]
     assert costs == sorted(costs)
 
@@ -115,7 +117,7 @@ def test_a_longer_deadline_never_costs_more() -> None:
 
 
 def test_more_headroom_never_costs_less() -> None:
-    costs = [cost(deadline_s=1.5 * HOUR, headroom=h) for h in (0, 0.1, 0.2, 0.5, 1, 2)]
+    costs = [cost(deadline_s=1.5 * HOUR, headroom=h, pricing=["on_demand"]) for h in (0, 0.1, 0.2, 0.5, 1, 2)]
     assert costs == sorted(costs)
 
 
@@ -215,3 +217,25 @@ def test_what_makes_no_sense_is_refused(changes: dict, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         ask(**changes)
     assert told in str(caught.value)
+
+
+def test_spot_costs_what_drawn_markets_make_of_it() -> None:
+    """The advisor counts machines taken away: starts that are refused, and on demand in between, cost more."""
+    asked = {"requests": 1e5, "deadline_s": 8 * HOUR, "gpus": ["L40S"], "rows": 10}
+    both = ask(**asked, pricing=["spot", "on_demand"])
+    rows = [d for d in both.deployments if d.played is not None]
+    assert [d.usd.value for d in both.deployments] == sorted(d.usd.value for d in both.deployments)
+    assert {d.price_kind for d in both.deployments if d.played is None} == {"on_demand"}
+    assert rows
+    for d in rows:
+        assert d.usd.low <= d.played.usd_if_seldom_taken < d.usd.value < d.usd.high
+        assert 0 < d.played.on_demand_ratio < 1
+        assert d.played.late_ratio <= 1 - both.confidence
+
+
+def test_spot_that_plays_dearer_than_on_demand_is_not_before_it() -> None:
+    plan = ask(requests=3e6, deadline_s=8 * HOUR, gpus=["L40S"], rows=100, headroom=0.0)
+    first = next(d for d in plan.deployments if d.price_kind == "on_demand")
+    dearer = [d for d in plan.deployments if d.played is not None and d.usd.value > first.usd.value]
+    assert any(d.played.usd_if_seldom_taken < first.usd.value for d in dearer)
+    assert plan.deployments.index(first) < min(map(plan.deployments.index, dearer))

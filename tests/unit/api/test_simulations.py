@@ -10,7 +10,7 @@ import pytest
 
 import gpufleet
 from gpufleet.domain.replay import Replay
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.results.simulation import Simulation
 
 SMALL = {"input_tokens": 500, "output_tokens": 100, "requests": 400}
@@ -94,6 +94,13 @@ def test_replicas_on_spot_are_lost_by_a_trace_and_those_on_demand_stay(tmp_path:
     told = replayed(notice_s=4.0, **words)
     assert told.retries < lost.retries
     assert replayed(**{**words, "on_demand": 3}).retries == 0
+
+
+def test_a_trace_that_leaves_no_machines_is_named(tmp_path: Path) -> None:
+    trace = tmp_path / "none.csv"
+    trace.write_text("t_s,a,b\n0,0,0\n5,0,0\n10,0,0\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"the trace .*none\.csv' leaves no machines"):
+        replayed(replicas=2, spot_trace=trace, cold_start_s=1.0)
 
 
 def test_a_saved_plan_is_replayed_with_its_replicas_and_its_requests(tmp_path: Path) -> None:

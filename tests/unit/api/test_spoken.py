@@ -46,7 +46,7 @@ def test_lengths_that_differ_are_said_as_on_the_command_line() -> None:
         (ServeRequest, {**CHAT, "rat": "5/s"}, "unknown word of a question 'rat'. Did you mean rate"),
         (ServeRequest, {**CHAT, "model": "another"}, "unknown word of a question 'model'"),
         (ServeRequest, {**CHAT, "input_tokens": "2z"}, "input_tokens: cannot read a number of tokens; found '2z'"),
-        (ServeRequest, {**CHAT, "budget": "lots"}, "cannot read a budget"),
+        (ServeRequest, {**CHAT, "budget": "lots"}, "cannot read USD per time"),
         (EncoderServeRequest, {"rate": "5/s", "input_tokens": "mean=5,p95=9"}, "are not planned for encoders"),
     ],
 )

@@ -16,14 +16,15 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.mix import Mix, MixProblem
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.mixes.balance import balance
-from gpufleet.optimize.mixes.program import is_installed
-from gpufleet.optimize.mixes.search import failures
-from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.optimize.mixes.balance import even_split
+from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import RegionKey
+from gpufleet.optimize.mixes.survival import failures, survivals
+from gpufleet.optimize.mixes.ways import Posed, Way
 from gpufleet.records import dataclass
 
 MOST_ROUNDS, MOST_ADDITIONS = 8, 3
-ENOUGH, LEAST_SHARE = 1e-6, 1e-6
+ENOUGH, LEAST_SHARE, WELL_PROVED = 1e-6, 1e-6, 1e-4
 Solver = Callable[[MixProblem, Mix | None], Mix | None]
 
 
@@ -55,25 +56,30 @@ class Rated:
 def corrected_mix(posed: Posed, solve: Solver, first: Rated | None = None) -> Rated | None:
     """The cheapest sound mix of a few rounds, each with as many units more as it takes; None where there is none.
 
-    `first`: a mix that is known to be sound, such as one machine type for each service. What is proved is proved at the
-    loads of the round; once requests had to part, at those before.
+    `first`: a mix that is known to be sound, such as one machine type for each service. Each round proves something at
+    its own loads; the least of that is what is claimed: heavier loads of a mix that is not taken prove nothing.
     """
     problem, best, proved = posed.problem, first, np.inf
     for _ in range(MOST_ROUNDS):
         mix = solve(problem, None)
         if mix is None:
             break
-        mix = replace(mix, least_usd_per_hour=min(mix.least_usd_per_hour, proved))
-        last = rated(posed, problem, trimmed(problem, mix))
-        sound = with_units_more(posed, last)
-        if sound is not None:
-            best = cheaper(best, sound)
-        if last.clashes.any():
+        if np.isinf(proved) or mix.gap_ratio < WELL_PROVED:
             proved = min(proved, mix.least_usd_per_hour)
-        elif np.all(np.abs(last.over_ratio - 1) < ENOUGH):
+        last = rated(posed, problem, replace(mix, share=without_crumbs(mix.share)))
+        sound = with_units_more(posed, last)
+        if sound is not None and (best is None or sound.mix.usd_per_hour < best.mix.usd_per_hour):
+            best = sound
+        if not last.clashes.any() and np.all(np.abs(last.over_ratio - 1) < ENOUGH):
             break
         problem = replace(problem, load_units=parted(posed, last) * last.over_ratio[None, :])
-    return best
+    return None if best is None else proved_to(best, proved)
+
+
+def proved_to(found: Rated, usd_per_hour: float) -> Rated:
+    """A mix with what no mix costs less than."""
+    least = min(usd_per_hour, found.mix.usd_per_hour) if np.isfinite(usd_per_hour) else 0.0
+    return replace(found, mix=replace(found.mix, least_usd_per_hour=least))
 
 
 def parted(posed: Posed, found: Rated) -> FloatArray:
@@ -97,20 +103,6 @@ def leaving(posed: Posed, found: Rated, w: int) -> IntArray:
     load_of_class = np.bincount(of_class, loads, len(service.classes))
     is_here = np.isin(np.arange(len(load_of_class)), of_class)
     return np.asarray(buckets[of_class == np.argmin(np.where(is_here, load_of_class, np.inf))])
-
-
-def cheaper(before: Rated | None, found: Rated) -> Rated:
-    """The cheaper of two sound mixes; of equals the one of which more is proved."""
-    if before is None or found.mix.usd_per_hour <= before.mix.usd_per_hour + ENOUGH:
-        return found
-    proved = min(found.mix.least_usd_per_hour, before.mix.usd_per_hour)
-    return replace(before, mix=replace(before.mix, least_usd_per_hour=max(proved, before.mix.least_usd_per_hour)))
-
-
-def trimmed(problem: MixProblem, mix: Mix) -> Mix:
-    """The mix without the crumbs of buckets that rounding leaves on a way."""
-    share = np.where(mix.share < LEAST_SHARE, 0.0, mix.share)
-    return replace(mix, share=share / share.sum(axis=1, keepdims=True))
 
 
 def rated(posed: Posed, problem: MixProblem, mix: Mix) -> Rated:
@@ -137,31 +129,39 @@ def as_sent(posed: Posed, problem: MixProblem, share: FloatArray) -> tuple[Float
         demand = service.sent(share[rows, w])
         if demand is None:
             continue
-        offer = posed.offers[way.offer]
-        rates[w] = service.sustained_as_sent(demand, share[rows, w], way.row, (offer.cloud, offer.region))
+        rates[w] = service.sustained_as_sent(demand, share[rows, w], way.row, region_of(posed, way))
         planned = demand.planned_requests_per_s
         needed[w] = planned / (rates[w] * problem.replicas_per_unit[w]) if rates[w] else np.inf
     return needed, rates
 
 
+def region_of(posed: Posed, way: Way) -> RegionKey:
+    """Where a way's machines stand."""
+    offer = posed.offers[way.offer]
+    return offer.cloud, offer.region
+
+
 def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
     """Units that are left, [way], after each loss that the mix has to survive."""
-    for loss in (*problem.losses, *failures(problem, mix.units)):
+    for loss in (*problem.losses, *failures(mix.units, problem.spare_machines)):
         yield loss.left(mix.units)
 
 
-def split_anew(problem: MixProblem, left: FloatArray) -> FloatArray | None:
-    """Shares of the buckets over what is left, [bucket, way]; None where a bucket has nowhere to go.
+def split_anew(problem: MixProblem, units: FloatArray) -> FloatArray | None:
+    """Shares of the buckets over these units, the busiest least busy, [bucket, way]; None where they do not carry."""
+    share = np.zeros_like(problem.load_units)
+    for service, test in enumerate(survivals(problem)):
+        if test.missed(units[test.ways]) is not None:
+            return None
+        buckets = np.flatnonzero(problem.service_of_bucket == service)
+        share[np.ix_(buckets, test.ways)] = even_split(test, units[test.ways])
+    return without_crumbs(share)
 
-    Without OR-Tools nothing is split anew: what requests took before has to be left.
-    """
-    if not is_installed():
-        return None
-    found = balance(problem, left)
-    if not np.isfinite(found.busiest):
-        return None
-    share = np.where(found.share < LEAST_SHARE, 0.0, found.share)
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+def without_crumbs(share: FloatArray) -> FloatArray:
+    """Shares without what rounding leaves."""
+    kept = np.where(share < LEAST_SHARE, 0.0, share)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def over_loads(problem: MixProblem, share: FloatArray, needed: FloatArray) -> FloatArray:
@@ -233,7 +233,7 @@ def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) ->
     demand = service.sent(of_kind)
     assert demand is not None, "a class has requests"
     ways = [w for w, way in enumerate(posed.ways) if way.service == s and way.request_class == kind]
-    rates = dict(zip(ways, rates_alone(posed, ways, of_kind, demand), strict=True))
+    rates = dict(zip(ways, rates_alone(posed, service, demand, of_kind, ways), strict=True))
     count = {w: units_alone(problem, w, rates[w], demand.planned_requests_per_s) for w in ways}
     each = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
     sent = of_kind @ problem.sending[posed.buckets_of(s)]
@@ -245,18 +245,16 @@ def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) ->
     return None
 
 
-def rates_alone(posed: Posed, ways: Sequence[int], share: FloatArray, demand: Demand) -> list[float]:
-    """What a replica of each way of a service sustains of some buckets, limits held for the users of each place."""
-    if not ways:
-        return []
-    service, is_whole = posed.services[posed.ways[ways[0]].service], bool(np.all(share > 0))
-    at = [(posed.ways[w].row, posed.region_of(w)) for w in ways]
-    if is_whole:
-        return [service.sustained_whole(row, region) for row, region in at]
+def rates_alone(
+    posed: Posed, service: Service, demand: Demand, share: FloatArray, ways: Sequence[int]
+) -> Iterator[float]:
+    """What a replica of each way sustains of a group   [1/s]; limits hold at users where these are stated."""
     if service.reach is None:
-        rates = service.sustained_of(demand, service.every)
-        return [float(rates[row]) for row, _ in at]
-    return [service.sustained_as_sent(demand, share, row, region) for row, region in at]
+        of_rows = service.sustained_of(demand, service.every)
+        yield from (float(of_rows[posed.ways[w].row]) for w in ways)
+    else:
+        for way in (posed.ways[w] for w in ways):
+            yield service.sustained_as_sent(demand, share, way.row, region_of(posed, way))
 
 
 def may_be_had(problem: MixProblem, machines: FloatArray) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
+from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, region_of
 from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.rates import Bucket, Service
 from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
@@ -73,7 +74,7 @@ def moved(posed: Posed, found: Rated, source: int, target: int) -> Rated | None:
     share = cheapest_split(problem, units)
     if share is None or not problem.allows(machines):
         return None
-    mix = trimmed(problem, replace(found.mix, machines=machines, units=units, share=share))
+    mix = replace(found.mix, machines=machines, units=units, share=share)
     mix = replace(mix, usd_per_hour=problem.cost_usd_per_hour(machines, mix.share))
     if mix.usd_per_hour > found.mix.usd_per_hour + ENOUGH:
         return None
@@ -101,7 +102,7 @@ def nearest(posed: Posed, found: Rated) -> Rated:
     share = cheapest_split(found.problem, found.mix.units, round_trips_s(posed))
     if share is None:
         return found
-    mix = trimmed(found.problem, replace(found.mix, share=share))
+    mix = replace(found.mix, share=share)
     near = rated(posed, found.problem, mix)
     return near if near.is_sound else found
 
@@ -111,7 +112,13 @@ def round_trips_s(posed: Posed) -> FloatArray:
     found = np.zeros_like(posed.problem.load_units)
     for s, service in enumerate(posed.services):
         for b, bucket in zip(posed.buckets_of(s), service.buckets, strict=True):
-            for w in range(len(posed.ways)):
-                trip = None if service.reach is None else service.reach.between(bucket.users or 0, posed.region_of(w))
-                found[b, w] = 0.0 if trip is None else trip.median_s * bucket.rate_requests_per_s
+            found[b] = [
+                median_s(service, bucket, region_of(posed, way)) * bucket.rate_requests_per_s for way in posed.ways
+            ]
     return found
+
+
+def median_s(service: Service, bucket: Bucket, region: RegionKey) -> float:
+    """The median round trip of a bucket's users to a region; 0 where it is not known."""
+    trip = None if service.reach is None else service.reach.between(bucket.users or 0, region)
+    return 0.0 if trip is None else trip.median_s

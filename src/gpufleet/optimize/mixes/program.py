@@ -15,11 +15,23 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import ROUNDING, Loss, MachineLimit, Mix, MixProblem, Share
-from gpufleet.optimize.mixes.balance import Worth
+from gpufleet.optimize.mixes.survival import Worth, usd_per_unit
+from gpufleet.records import dataclass
 
 LEAST_TIME_S = 0.05
 PROVED_GAP = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Machines of every offer, units of every way, their objective, and what none is below."""
+
+    machines: FloatArray
+    units: FloatArray
+    objective: float
+    least: float
 
 
 def is_installed() -> bool:
@@ -28,20 +40,35 @@ def is_installed() -> bool:
 
 
 class Program:
-    """The programme of a problem; limits, shares and quotas may give way where it is elastic."""
+    """The programme of a problem.
 
-    def __init__(self, problem: MixProblem, is_elastic: bool = False) -> None:
+    `is_elastic`: limits, shares and quotas may give way. `is_split`: buckets are split in it; where they are not, it
+    knows of them what it is told that units are worth. `most_usd_per_hour`: dearer mixes are of no use.
+    """
+
+    def __init__(
+        self,
+        problem: MixProblem,
+        *,
+        is_elastic: bool = False,
+        is_split: bool = True,
+        most_usd_per_hour: float = np.inf,
+    ) -> None:
         from ortools.math_opt.python import mathopt
 
         self.problem, self.solver, self.is_elastic = problem, mathopt, is_elastic
         self.model = mathopt.Model()
         self.excess: dict[str, Any] = {}
         self.left: dict[str, list[Any]] = {}
+        self.told: set[tuple[str, bytes]] = set()
+        self.spent_s = 0.0
+        self.there: dict[tuple[int, int], Any] = {}
         self.scale: dict[str, float] = {}
         most = np.full(problem.num_offers, np.inf) if is_elastic else problem.most_machines
         self.machines = [self.model.add_integer_variable(lb=0, ub=float(m)) for m in most]
-        self.units = [self.model.add_integer_variable(lb=0) for _ in range(problem.num_ways)]
-        self.share = self._carried([1.0 * x for x in self.units])
+        self.most = self._most_units(most_usd_per_hour)
+        self.units = [self.model.add_integer_variable(lb=0, ub=float(most)) for most in self.most]
+        self.share = self._carried([1.0 * x for x in self.units]) if is_split else {}
         self._stand_on_machines()
         self._keep_replicas()
         for limit in self._limits():
@@ -93,7 +120,7 @@ class Program:
 
     def _keep(self, limit: MachineLimit) -> None:
         total = self._sum([float(a) * n for a, n in zip(limit.per_machine, self.machines, strict=True) if a])
-        beyond = self._excess(limit.name, max(abs(limit.most), 1.0) if np.isfinite(limit.most) else abs(limit.least))
+        beyond = self._excess(limit.name, limit.scale)
         if np.isfinite(limit.most):
             self.model.add_linear_constraint(total - beyond <= limit.most)
         if np.isfinite(limit.least):
@@ -132,29 +159,50 @@ class Program:
         weights = [w * q for q, (_, w) in zip(chosen, members, strict=True)]
         return self._sum([share.lightest * lightest, *weights])
 
-    def survive(self, loss: Loss, worth: Worth) -> None:
-        """What a loss leaves is worth what carrying all buckets takes."""
+    def survive(self, loss: Loss, worth: Worth) -> bool:
+        """What a loss leaves is worth what carrying all buckets takes; whether that was not told before."""
+        told = (loss.name, worth.price.tobytes())
+        if told in self.told:
+            return False
+        self.told.add(told)
         if loss.name not in self.left:
             self.left[loss.name] = [self._left(w, loss) for w in range(self.problem.num_ways)]
         left = [float(p) * u for p, u in zip(worth.price, self.left[loss.name], strict=True) if p > 0]
         self.model.add_linear_constraint(self._sum(left) >= worth.needed)
+        return True
 
     def _left(self, way: int, loss: Loss) -> Any:
         units, ratio, lost = self.units[way], float(loss.lost_ratio[way]), float(loss.lost_units[way])
         if ratio >= 1:
             return 0.0
-        if not ratio and not lost:
-            return 1.0 * units
-        whole = not ratio and lost <= 1
-        add = self.model.add_variable if whole else self.model.add_integer_variable
-        left, is_any = add(lb=0), self.model.add_binary_variable()
-        self.model.add_linear_constraint(left - (1 - ratio) * units + lost * is_any <= ROUNDING)
-        self.model.add_linear_constraint(left - self._most_units(way) * is_any <= 0)
+        if not ratio:
+            return units - self._sum([self._is_there(way, at) for at in range(int(lost))])
+        left, is_any = self.model.add_integer_variable(lb=0), self.model.add_binary_variable()
+        self.model.add_linear_constraint(left - (1 - ratio) * units + lost * is_any <= 0)
+        self.model.add_linear_constraint(left - float(self.most[way]) * is_any <= 0)
         return 1.0 * left
 
-    def _most_units(self, way: int) -> float:
-        loads = self.problem.load_units[:, way]
-        return float(np.ceil(np.sum(loads[np.isfinite(loads)]))) + 1.0
+    def _is_there(self, way: int, at: int) -> Any:
+        """Whether a way has more than so many units, so that one more can be lost."""
+        if (way, at) not in self.there:
+            self.there[way, at] = is_there = self.model.add_binary_variable()
+            self.model.add_linear_constraint(self.units[way] - float(self.most[way]) * is_there <= float(at))
+        return self.there[way, at]
+
+    def _most_units(self, most_usd_per_hour: float) -> FloatArray:
+        """Units of every way beyond which no more are of any use, [way]."""
+        problem = self.problem
+        reachable = np.isfinite(problem.load_units)
+        carry = np.ceil(np.sum(np.where(reachable, problem.load_units, 0.0), axis=0))
+        kept, lost = np.ones(problem.num_ways), np.zeros(problem.num_ways)
+        for loss in problem.losses:
+            kept = np.where(loss.lost_ratio < 1, np.minimum(kept, 1 - loss.lost_ratio), kept)
+            lost = np.maximum(lost, loss.lost_units)
+        carry = np.ceil((carry + lost + problem.spare_machines + 1) / kept) + 1
+        replicas = np.ceil(problem.least_replicas[problem.service_of_way] / problem.replicas_per_unit)
+        with np.errstate(divide="ignore"):
+            paid = np.floor(most_usd_per_hour / usd_per_unit(problem) + ROUNDING)
+        return np.asarray(np.minimum(np.maximum(carry, replicas), paid))
 
     def cost(self) -> Any:
         """What machines cost, what leaving those of today does, and what sending answers does."""
@@ -167,30 +215,37 @@ class Program:
                 self.model.add_linear_constraint(given_up + n >= float(p.machines_today[o]))
                 terms.append(float(p.leaving_usd_per_hour[o]) * given_up)
         terms.extend(float(sending[key]) * s for key, s in self.share.items() if sending[key] > 0)
-        return self._sum(terms)
+        return self._sum(terms) + (0.0 if self.share else p.least_sending_usd_per_hour)
 
-    def solved(self, objective: Any, limit_s: float, hint: Mix | None = None, gap: float = PROVED_GAP) -> Any:
+    def given_way(self) -> Any:
+        """How far all limits give way, each relative to itself; None where there are none."""
+        relative = [x * (1 / self.scale[name]) for name, x in self.excess.items()]
+        return self._sum(relative) if relative else None
+
+    def hold(self, expression: Any, most: float) -> None:
+        """Nothing that comes is above what was found, but for rounding."""
+        self.model.add_linear_constraint(expression <= most + ROUNDING * max(1.0, abs(most)))
+
+    def solved(self, objective: Any, limit_s: float, hint: Mix | None = None) -> Answer | None:
         """The solver's answer, None where there is no mix or none was found."""
         self.model.minimize(objective)
         parameters = self.solver.SolveParameters(
-            time_limit=datetime.timedelta(seconds=max(limit_s, LEAST_TIME_S)), relative_gap_tolerance=gap
+            time_limit=datetime.timedelta(seconds=max(limit_s, LEAST_TIME_S)), relative_gap_tolerance=PROVED_GAP
         )
         told = self.solver.ModelSolveParameters(solution_hints=[self._hint(hint)] if hint is not None else [])
         answer = self.solver.solve(self.model, self.solver.SolverType.GSCIP, params=parameters, model_params=told)
-        return answer if answer.has_primal_feasible_solution() else None
+        self.spent_s += answer.solve_stats.solve_time.total_seconds()
+        return self._read(answer) if answer.has_primal_feasible_solution() else None
 
     def _hint(self, mix: Mix) -> Any:
-        whole = {n: float(v) for n, v in zip(self.machines, mix.machines, strict=True)}
-        whole |= {x: float(v) for x, v in zip(self.units, mix.units, strict=True)}
-        return self.solver.SolutionHint(variable_values=whole)
+        known = {n: float(v) for n, v in zip(self.machines, mix.machines, strict=True)}
+        known |= {x: float(v) for x, v in zip(self.units, mix.units, strict=True)}
+        known |= {s: float(mix.share[at]) for at, s in self.share.items()}
+        return self.solver.SolutionHint(variable_values=known)
 
-    def read(self, answer: Any) -> Mix:
-        """The mix of an answer, machines and units rounded to whole ones."""
+    def _read(self, answer: Any) -> Answer:
+        """Machines and units of an answer, rounded to whole ones."""
         values = answer.variable_values()
-        share = np.zeros_like(self.problem.load_units)
-        for key, s in self.share.items():
-            share[key] = min(max(values[s], 0.0), 1.0)
-        share /= share.sum(axis=1, keepdims=True)
         machines, units = (np.round([values[v] for v in of]) for of in (self.machines, self.units))
-        cost = self.problem.cost_usd_per_hour(machines, share)
-        return Mix(machines, units, share, cost, min(answer.termination.objective_bounds.dual_bound, cost))
+        bounds = answer.termination.objective_bounds
+        return Answer(machines, units, float(bounds.primal_bound), float(bounds.dual_bound))

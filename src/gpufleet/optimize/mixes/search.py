@@ -6,20 +6,22 @@ again. Failures of any k machines are as many losses as there are choices: only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import field, replace
-from itertools import combinations_with_replacement, islice
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.mix import Loss, Mix, MixProblem
-from gpufleet.optimize.mixes.balance import CARRIES, Worth, balance, balanced, carrying_worth
-from gpufleet.optimize.mixes.program import PROVED_GAP, Program
+from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes.balance import balanced, mix_of
+from gpufleet.optimize.mixes.greedy import keeps_all, mended, rounded, searched
+from gpufleet.optimize.mixes.program import PROVED_GAP, Answer, Program, is_installed
+from gpufleet.optimize.mixes.relaxation import relaxation
+from gpufleet.optimize.mixes.survival import Survival, every_fatal, every_missed, every_pair, survivals
 from gpufleet.records import dataclass
 
-MOST_FAILURES = 2000
-NEAR = 1e-3
+NEAR, GIVES_WAY, OF_TIME_TO_END = 1e-3, 1e-6, 0.1
 
 
 @dataclass(frozen=True)
@@ -33,123 +35,118 @@ class Relaxed:
 def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
     """The cheapest mix that the time allows, with what no mix costs less than; None where none was found.
 
-    `left_s` tells the seconds that are left.
+    `left_s` tells the seconds that are left. `hint`: a mix that keeps everything. Without OR-Tools or time the best
+    that is found at once.
     """
-    if not np.all(np.isfinite(problem.load_units).any(axis=1)):
+    relaxed, tests, hint = relaxation(problem), survivals(problem), priced(problem, hint)
+    if relaxed is None:
         return None
-    program, test, best, least = Program(problem), Survival(problem), priced(problem, hint), 0.0
-    cost = program.cost()
-    while (answer := program.solved(cost, left_s(), best)) is not None:
-        mix = program.read(answer)
-        least = max(least, mix.least_usd_per_hour)
-        fatal = test.every_fatal(mix.units)
-        safe = mix if not fatal else repaired(problem, mix, test)
-        if safe is not None and (best is None or safe.usd_per_hour < best.usd_per_hour):
-            best = safe
-        if not fatal or left_s() <= 0 or (best is not None and best.usd_per_hour <= least * (1 + PROVED_GAP)):
-            break
-        test.write(program)
-    return None if best is None else balanced(problem, replace(best, least_usd_per_hour=min(least, best.usd_per_hour)))
+    has_losses = bool(problem.losses or problem.spare_machines)
+    at_once = rounded(problem, relaxed, tests) if hint is None or has_losses else None
+    best = cheaper(hint, at_once)
+    least = relaxed.usd_per_hour + problem.least_sending_usd_per_hour
+    if is_installed() and left_s() > 0:
+        best, least = programmed(problem, tests, left_s, best, least)
+    if best is None:
+        return None
+    is_greedy = best.is_greedy and not is_installed()
+    even = balanced(problem, best) if best is hint else best
+    return replace(even, least_usd_per_hour=min(least, best.usd_per_hour), is_greedy=is_greedy)
 
 
 def priced(problem: MixProblem, mix: Mix | None) -> Mix | None:
     """A mix at what it costs here, sending included."""
-    cost = None if mix is None else problem.cost_usd_per_hour(mix.machines, mix.share)
-    return None if mix is None or cost is None else replace(mix, usd_per_hour=cost)
+    return mix and replace(mix, usd_per_hour=problem.cost_usd_per_hour(mix.machines, mix.share))
 
 
-@dataclass
-class Survival:
-    """Which losses units survive, with the fatal ones and the worths found so far: each is tried before a new one."""
-
-    problem: MixProblem
-    losses: dict[str, Loss] = field(default_factory=dict)
-    worths: list[Worth] = field(default_factory=list)
-    written: set[tuple[str, int]] = field(default_factory=set)
-
-    def every_fatal(self, units: FloatArray) -> list[tuple[Loss, Worth]]:
-        """Every loss that units do not survive, with a worth that they miss then."""
-        return list(self.fatal(units))
-
-    def fatal(self, units: FloatArray) -> Iterator[tuple[Loss, Worth]]:
-        """The same, one at a time."""
-        for loss in (*self.problem.losses, *failures(self.problem, units)):
-            worth = self.missed(loss.left(units))
-            if worth is not None:
-                self.losses[loss.name] = loss
-                yield loss, worth
-
-    def missed(self, left: FloatArray) -> Worth | None:
-        """A worth that is missed, None where what is left carries every bucket."""
-        known = next((worth for worth in self.worths if worth.is_missed(left)), None)
-        if known is not None:
-            return known
-        found = balance(self.problem, left)
-        if found.busiest <= 1 + CARRIES:
-            return None
-        self.worths.append(Worth(found.price, carrying_worth(self.problem, found.price)))
-        return self.worths[-1]
-
-    def write(self, program: Program) -> None:
-        """Let a programme survive the fatal losses found so far, by all worths."""
-        for name, loss in self.losses.items():
-            for at, worth in enumerate(self.worths):
-                if (name, at) not in self.written:
-                    self.written.add((name, at))
-                    program.survive(loss, worth)
+def cheaper(one: Mix | None, other: Mix | None) -> Mix | None:
+    """The cheaper of two mixes, the first of equals."""
+    there = [mix for mix in (one, other) if mix is not None]
+    return min(there, key=lambda mix: mix.usd_per_hour, default=None)
 
 
-def repaired(problem: MixProblem, mix: Mix, test: Survival) -> Mix | None:
-    """The mix with units more, one at a time and the cheapest way to mend a loss, until it survives all."""
-    units: FloatArray | None = mix.units
-    while units is not None and (fatal := next(test.fatal(units), None)) is not None:
-        units = with_unit_more(problem, units, *fatal)
-    if units is None:
+def programmed(
+    problem: MixProblem, tests: list[Survival], left_s: Callable[[], float], best: Mix | None, least: float
+) -> tuple[Mix | None, float]:
+    """The best mix by the programme, and what none costs less than, from those known before.
+
+    Where there are losses, units are chosen by worths alone, since these then say more than the split of the buckets.
+    """
+    has_losses = bool(problem.losses or problem.spare_machines)
+    program = Program(problem, is_split=not has_losses, most_usd_per_hour=np.inf if best is None else best.usd_per_hour)
+    for loss, worth in every_pair(problem, tests) if has_losses else ():
+        program.survive(loss, worth)
+    cost, kept_s = program.cost(), OF_TIME_TO_END * left_s()
+    while not is_proved(best, least):
+        answer = program.solved(cost, left_s() - kept_s, best)
+        if answer is None:
+            break
+        least = max(least, answer.least)
+        best = cheaper(best, surviving(problem, tests, answer, is_searched=left_s() > kept_s or best is None))
+        if left_s() <= kept_s or not survive_more(program, tests, answer.units):
+            break
+    return best, least
+
+
+def is_proved(mix: Mix | None, least: float) -> bool:
+    """Whether no mix costs less, but for rounding."""
+    return mix is not None and mix.usd_per_hour <= least * (1 + PROVED_GAP)
+
+
+def surviving(problem: MixProblem, tests: list[Survival], answer: Answer, *, is_searched: bool) -> Mix | None:
+    """An answer as a mix, with units more where it does not survive everything; None where that is forbidden."""
+    if next(every_fatal(problem, tests, answer.units), None) is None:
+        return mix_of(problem, answer.machines, answer.units, 0.0)
+    if not is_searched:
         return None
-    machines = np.maximum(problem.machines_of(units), mix.machines)
-    cost = problem.cost_usd_per_hour(machines, mix.share)
-    return replace(mix, machines=machines, units=units, usd_per_hour=cost) if problem.allows(machines) else None
+    units = searched(problem, answer.units, tests, is_whole=True)
+    if units is None or not keeps_all(problem, units):
+        return None
+    return mix_of(problem, problem.machines_of(units), units, 0.0)
 
 
-def with_unit_more(problem: MixProblem, units: FloatArray, loss: Loss, worth: Worth) -> FloatArray | None:
-    """One unit more of the way that makes up for what a loss leaves missing at least cost; None where limits forbid."""
-    missing = worth.needed - float(worth.price @ loss.left(units))
-    gain = worth.price * (1 - loss.lost_ratio)
-    usd_per_unit = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        usd = np.where(gain > 0, np.ceil(missing / gain) * usd_per_unit, np.inf)
-    for way in np.argsort(usd, kind="stable"):
-        more = units + (np.arange(problem.num_ways) == way)
-        if np.isfinite(usd[way]) and problem.allows(problem.machines_of(more)):
-            return np.asarray(more)
-    return None
-
-
-def failures(problem: MixProblem, units: FloatArray) -> Iterator[Loss]:
-    """Every choice of `spare_machines` machines of a mix, as losses of units; the first ones where there are many."""
-    bought, none = [int(w) for w in np.flatnonzero(units > 0)], np.zeros(problem.num_ways)
-    choices = combinations_with_replacement(bought, problem.spare_machines) if problem.spare_machines else ()
-    for choice in islice(choices, MOST_FAILURES):
-        lost = np.bincount(choice, minlength=problem.num_ways).astype(np.float64)
-        if np.all(lost <= units):
-            yield Loss(f"machines of {choice}", none, lost)
+def survive_more(program: Program, tests: list[Survival], units: FloatArray) -> bool:
+    """Whether a programme was told of losses that these units do not survive, and of all worths that they miss."""
+    fatal = list(every_fatal(program.problem, tests, units))
+    missed = every_missed(program.problem, tests, units) if fatal else ()
+    return sum(program.survive(loss, worth) for loss, worth in (*fatal, *missed)) > 0
 
 
 def least_relaxation(problem: MixProblem, limit_s: float) -> Relaxed | None:
     """By how much limits, quotas and shares have to give way, as little as possible; None where none of them is why.
 
-    What counts is the sum of what each gives way relative to itself.
+    What counts is the sum of what each gives way relative to itself, then the cost.
     """
     if not np.all(np.isfinite(problem.load_units).any(axis=1)):
         return None
-    program = Program(problem, is_elastic=True)
-    relative = [x * (1 / program.scale[name]) for name, x in program.excess.items()]
-    answer = program.solved(program.solver.fast_sum(relative), limit_s) if relative else None
-    if answer is None:
+    program, tests = Program(problem, is_elastic=True), survivals(problem)
+    relative = program.given_way()
+    least = None if relative is None else elastic_answer(program, tests, relative, limit_s)
+    if least is None:
         return None
-    values = answer.variable_values()
-    excess = {name: float(values[x]) for name, x in program.excess.items() if values[x] > 1e-6}
-    return Relaxed(excess, program.read(answer))
+    program.hold(relative, least.objective)
+    answer = elastic_answer(program, tests, program.cost(), limit_s) or least
+    units = mended(problem, answer.units, tests)
+    machines = np.maximum(answer.machines, problem.machines_of(units))
+    return Relaxed(excess(problem, machines), mix_of(problem, machines, units, 0.0))
+
+
+def elastic_answer(program: Program, tests: list[Survival], objective: Any, limit_s: float) -> Answer | None:
+    """The least objective of what survives everything, as far as the time allows."""
+    last = None
+    while (answer := program.solved(objective, limit_s - program.spent_s)) is not None:
+        last = answer
+        if not survive_more(program, tests, answer.units) or program.spent_s >= limit_s:
+            break
+    return last
+
+
+def excess(problem: MixProblem, machines: FloatArray) -> dict[str, float]:
+    """By how much machines break limits, by name, each in its own unit; how many can be had are "machines <offer>"."""
+    over = {f"machines {o}": float(n) for o, n in enumerate(machines - problem.most_machines)}
+    over |= {limit.name: float(limit.beyond(machines[None, :])[0]) for limit in problem.limits}
+    over |= {share.name: float(share.beyond(machines[None, :])[0]) for share in problem.shares}
+    return {name: beyond for name, beyond in over.items() if beyond > GIVES_WAY}
 
 
 def nearest_shares(problem: MixProblem, left_s: Callable[[], float]) -> tuple[float, Mix] | None:

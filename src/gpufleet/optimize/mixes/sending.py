@@ -10,7 +10,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import MixProblem
 
-CARRIES, NO_DEARER = 1e-7, 1e-6
+CARRIES, NO_DEARER, CRUMB = 1e-7, 1e-6, 1e-6
 
 
 def cheapest_split(problem: MixProblem, units: FloatArray, then_least: FloatArray | None = None) -> FloatArray | None:
@@ -42,7 +42,7 @@ def cheapest_split(problem: MixProblem, units: FloatArray, then_least: FloatArra
     values = mathopt.solve(model, mathopt.SolverType.GLOP).variable_values()
     found = np.zeros_like(problem.load_units)
     for key, s in share.items():
-        found[key] = max(values[s], 0.0)
+        found[key] = values[s] if values[s] > CRUMB else 0.0
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 

@@ -8,9 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix
-from gpufleet.optimize.mixes.balance import CARRIES, balance
-from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, trimmed
-from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, split_anew
 from gpufleet.optimize.mixes.ways import Posed
 
 
@@ -19,8 +17,6 @@ def with_fewer_rows(posed: Posed, found: Rated) -> Rated:
 
     Machines that are paid for anyway have room for copies that nobody needs: each would be one more to route to.
     """
-    if not is_installed():
-        return found
     for w in np.argsort(used_replicas(found), kind="stable"):
         if found.mix.units[w] > 0:
             found = without_way(posed, found, int(w)) or found
@@ -37,10 +33,10 @@ def without_way(posed: Posed, found: Rated, w: int) -> Rated | None:
     problem, units = found.problem, found.mix.units.copy()
     units[w] = 0.0
     held = np.bincount(problem.service_of_way, problem.replicas_per_unit * units, len(problem.least_replicas))
-    split = balance(problem, units)
-    if np.any(held < problem.least_replicas) or split.busiest > 1 + CARRIES:
+    share = split_anew(problem, units) if np.all(held >= problem.least_replicas) else None
+    if share is None:
         return None
-    mix = trimmed(problem, replace(on_fewest_machines(found, units), share=split.share))
+    mix = replace(on_fewest_machines(found, units), share=share)
     mix = replace(mix, usd_per_hour=problem.cost_usd_per_hour(mix.machines, mix.share))
     if mix.usd_per_hour > found.mix.usd_per_hour + ENOUGH:
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.offer import PriceKind
-from gpufleet.optimize.mixes.corrected import Rated, Solver, corrected_mix, rated, trimmed
+from gpufleet.optimize.mixes.corrected import Rated, Solver, corrected_mix, rated
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.sending import cheapest_split
@@ -154,7 +154,7 @@ def all_day_usd(hours: Sequence[Posed], fleet: Rated) -> float:
         share = cheapest_split(hour.problem, fleet.mix.units)
         if share is None:
             return math.inf
-        mix = trimmed(hour.problem, replace(fleet.mix, share=share))
+        mix = replace(fleet.mix, share=share)
         if not rated(hour, hour.problem, mix).is_sound:
             return math.inf
         usd += hour.problem.cost_usd_per_hour(mix.machines, mix.share)

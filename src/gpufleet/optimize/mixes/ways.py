@@ -53,11 +53,6 @@ class Posed:
     layouts: tuple[Layouts, ...] = ()
     """Of each service: the layouts of every machine type, as (row, replicas of a machine)."""
 
-    def region_of(self, way: int) -> RegionKey:
-        """The region of a way's machines."""
-        offer = self.offers[self.ways[way].offer]
-        return offer.cloud, offer.region
-
     def buckets_of(self, service: int) -> IntArray:
         """Rows of the buckets of a service."""
         return np.flatnonzero(self.problem.service_of_bucket == service)
@@ -292,7 +287,7 @@ def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Off
     for offer in service.question.offers:
         held, region = layouts.get((offer.cloud, offer.instance), ()), (offer.cloud, offer.region)
         if held:
-            rates = dict(zip(rows[region], rates_with_all(service, region, rows[region]).T, strict=True))
+            rates = dict(zip(rows[region], with_whole(service, region, rows[region]).T, strict=True))
             carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
             sent = terms.sending_usd_per_hour(service.answer_tokens_per_s, offer)
             with np.errstate(divide="ignore"):
@@ -302,8 +297,8 @@ def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Off
     return found
 
 
-def rates_with_all(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
-    """What a replica sustains of each bucket alone in a region, and of all as they come, [bucket + 1, row].
+def with_whole(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
+    """What rows sustain of each bucket in a region, and of all as they come, [bucket + 1, row].
 
     Where users are stated, all as they come are as many as the loads of their places add up to.
     """
@@ -315,9 +310,9 @@ def rates_with_all(service: Service, region: RegionKey, rows: Sequence[int]) -> 
         return np.vstack([rates, planned.sum() / (planned / rates).sum(axis=0)])
 
 
-def rows_of_regions(service: Service, layouts: Layouts) -> dict[tuple[str, str], list[int]]:
+def rows_of_regions(service: Service, layouts: Layouts) -> dict[RegionKey, list[int]]:
     """The layouts that machines sold in each region hold."""
-    found: dict[tuple[str, str], dict[int, None]] = {}
+    found: dict[RegionKey, dict[int, None]] = {}
     for offer in service.question.offers:
         rows = found.setdefault((offer.cloud, offer.region), {})
         rows.update(dict.fromkeys(row for row, _ in layouts.get((offer.cloud, offer.instance), ())))

@@ -13,16 +13,14 @@ from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
-from gpufleet.optimize.mixes.balance import balance
 from gpufleet.optimize.mixes.corrected import (
-    Rated,
     as_sent,
-    cheaper,
     corrected_mix,
     on_one_type,
     parted,
+    proved_to,
     rated,
-    trimmed,
+    split_anew,
     whole_on_one_way,
     with_units_more,
 )
@@ -36,7 +34,7 @@ CHAT = ServeRequest(
 
 
 def posed(request: ServeRequest = CHAT) -> Posed:
-    return posed_of(understood_mix(MixRequest(), [request], None, load_catalog()))
+    return posed_of(understood_mix(MixRequest(), [request], None, load_catalog()), is_cut=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +77,9 @@ def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> N
     assert one is not None
     assert np.count_nonzero(one.mix.units) == 1
     kept = corrected_mix(plain, lambda problem, hint: None, one)
-    assert kept is one
+    assert kept is not None
+    assert kept.mix.usd_per_hour == one.mix.usd_per_hour
+    assert kept.mix.least_usd_per_hour == 0.0
 
 
 def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
@@ -89,9 +89,9 @@ def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
     problem = found.problem
     for way in np.flatnonzero(found.mix.units > 0):
         left = found.mix.units - (np.arange(problem.num_ways) == way)
-        needed, _ = as_sent(
-            asked, problem, trimmed(problem, replace(found.mix, share=balance(problem, left).share)).share
-        )
+        share = split_anew(problem, left)
+        assert share is not None
+        needed, _ = as_sent(asked, problem, share)
         before, _ = as_sent(asked, problem, found.mix.share)
         assert np.all(needed <= left + 1e-6) or np.all(before <= left + 1e-6)
 
@@ -125,13 +125,18 @@ def test_rows_that_nobody_needs_are_dropped_and_the_cost_is_no_higher(plain: Pos
     assert fewer.mix.usd_per_hour <= doubled.mix.usd_per_hour
 
 
-def test_of_equally_cheap_mixes_the_one_of_which_more_is_proved_is_kept(plain: Posed) -> None:
-    found = corrected_mix(plain, at_once)
+def test_what_is_claimed_is_the_least_that_any_round_proved(plain: Posed) -> None:
+    proved: list[float] = []
+
+    def noted(problem: MixProblem, hint: Mix | None) -> Mix | None:
+        mix = at_once(problem, hint)
+        proved.append(np.inf if mix is None else mix.least_usd_per_hour)
+        return mix
+
+    found = corrected_mix(plain, noted)
     assert found is not None
-    unproved: Rated = replace(found, mix=replace(found.mix, least_usd_per_hour=0.0))
-    assert cheaper(unproved, found).mix.least_usd_per_hour == found.mix.least_usd_per_hour
-    dearer = replace(found, mix=replace(found.mix, usd_per_hour=found.mix.usd_per_hour + 1))
-    assert cheaper(unproved, dearer).mix.usd_per_hour == found.mix.usd_per_hour
+    assert found.mix.least_usd_per_hour == pytest.approx(min(found.mix.usd_per_hour, *proved))
+    assert proved_to(found, np.inf).mix.least_usd_per_hour == 0.0
 
 
 TWO_CLASSES = ServeRequest(

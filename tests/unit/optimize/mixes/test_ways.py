@@ -16,7 +16,7 @@ CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=[
 
 
 def posed(*services: ServeRequest, **terms: object) -> Posed:
-    return posed_of(understood_mix(MixRequest(**terms), services, None, load_catalog()))  # type: ignore[arg-type]
+    return posed_of(understood_mix(MixRequest(**terms), services, None, load_catalog()), is_cut=True)  # type: ignore[arg-type]
 
 
 def test_of_offers_that_differ_in_their_region_alone_the_cheapest_is_looked_at() -> None:

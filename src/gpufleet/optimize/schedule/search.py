@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
-from gpufleet.optimize.schedule import best_hole, empty_pools, inherited_deadlines
-from gpufleet.optimize.schedule_grid import Grid, Placement, Score
+from gpufleet.optimize.schedule.at_once import best_hole, empty_pools, inherited_deadlines
+from gpufleet.optimize.schedule.grid import Grid, Placement, Score
 
 Answer = TypeVar("Answer")
 FEWEST, MOST = 2, 24
@@ -132,9 +132,10 @@ class Neighbours:
         self.weight: IntArray = np.array([job.weight for job in jobs], dtype=np.int64)
         self.deadline: IntArray = np.array([job.deadline for job in jobs], dtype=np.int64)
         self.earliest: IntArray = np.array([job.earliest for job in jobs], dtype=np.int64)
+        self.worth: FloatArray = self.weight / size
         self.ranks: tuple[FloatArray, ...] = tuple(
             np.asarray(rank, dtype=np.float64)
-            for rank in (deadline, deadline - shortest, -self.weight / size, self.earliest, -size)
+            for rank in (deadline, deadline - shortest, -self.worth, self.earliest, -size)
         )
         self.mean_slots = float(shortest.mean())
         self.pools: IntArray = np.array([pools_of(grid, j) for j in range(len(jobs))], dtype=np.int64)

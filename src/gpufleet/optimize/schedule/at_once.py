@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 
-from gpufleet.optimize.schedule_grid import Grid, Placement, SlotJob
-from gpufleet.optimize.schedule_occupancy import PoolOccupancy
+from gpufleet.optimize.schedule.grid import Grid, Placement, SlotJob
+from gpufleet.optimize.schedule.occupancy import PoolOccupancy
 
 
 def edf_schedule(grid: Grid) -> list[Placement] | None:

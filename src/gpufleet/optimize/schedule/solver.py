@@ -14,27 +14,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
-from gpufleet.optimize.schedule import placed_from
-from gpufleet.optimize.schedule_bound import least_late
-from gpufleet.optimize.schedule_grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
+from gpufleet.optimize.schedule.at_once import placed_from
+from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
 from gpufleet.records import dataclass
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
 LEVELS = ("late", "milli_usd", "watt_slots")
-OF_BOUND = 0.5
+STEPS_PER_WORK = 2000.0
+"""Steps of the search that take about as long as one unit of the solvers' deterministic time."""
 SHARE_OF_TIME = (0.8, 0.7, 1.0)
 """Of the time that is left, for each level."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long is searched: `left_s` tells the time that is left; with `work` alone CP-SAT counts its own steps."""
+    """How long is searched: `left_s` tells the time that is left; with `steps` these are counted, and no time."""
 
     left_s: Callable[[], float]
     workers: int = 1
     seed: int = 0
-    work: float | None = None
+    steps: int | None = None
+
+    @property
+    def work(self) -> float | None:
+        """Steps in the solvers' own deterministic time."""
+        return None if self.steps is None else self.steps / STEPS_PER_WORK
 
 
 class Solved(NamedTuple):
@@ -232,10 +237,13 @@ def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
     return job.can_pause and way.gpus > 0 and way.slots - 1 > way.restart
 
 
-def solved(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Solved:
-    """The schedule as CP-SAT leaves it: level by level, each no worse than it was in those before."""
+def solved(grid: Grid, placed: Sequence[Placement], effort: Effort, least_late: int) -> Solved:
+    """The schedule as CP-SAT leaves it: level by level, each no worse than it was in those before.
+
+    No schedule has fewer late slots by weight than `least_late`.
+    """
     best, score = list(placed), grid.score(placed)
-    bounds, is_optimal = [bound_of_lateness(grid, placed, effort), *grid.least[1:]], True
+    bounds, is_optimal = [least_late, *grid.least[1:]], True
     model = Model(grid, placed)
     terms: tuple[Sequence[Any], ...] = (model.late, model.usd, model.energy)
     for level, parts in enumerate(terms):
@@ -249,16 +257,6 @@ def solved(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Solved:
         if parts:
             model.model.add(sum(parts) <= score[level])
     return Solved(best, Score(*bounds), is_optimal)
-
-
-def bound_of_lateness(grid: Grid, placed: Sequence[Placement], effort: Effort) -> int:
-    """What no schedule is below, by a share of the effort."""
-    least = grid.least.late
-    if grid.score(placed).late <= least:
-        return least
-    if effort.work is not None:
-        return least_late(grid, placed, None, effort.work)
-    return least_late(grid, placed, effort.left_s() * OF_BOUND, None)
 
 
 def solved_level(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpufleet.domain.reason import Reason
-from gpufleet.optimize.schedule import best_hole
-from gpufleet.optimize.schedule_grid import MILLI_USD, NEVER, Grid, Placement, SlotWay
-from gpufleet.optimize.schedule_search import Workbench
+from gpufleet.optimize.schedule.at_once import best_hole
+from gpufleet.optimize.schedule.grid import MILLI_USD, NEVER, Grid, Placement, SlotWay
+from gpufleet.optimize.schedule.search import Workbench
 
 MOST_NAMED = 3
 

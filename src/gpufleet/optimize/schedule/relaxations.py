@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.schedule import Pool, ScheduledJob, Way
-from gpufleet.optimize.schedule import edf_schedule, thrifty_schedule
-from gpufleet.optimize.schedule_grid import MILLI_USD, NEVER, Grid
+from gpufleet.optimize.schedule.at_once import edf_schedule, thrifty_schedule
+from gpufleet.optimize.schedule.grid import MILLI_USD, NEVER, Grid
 
 Relaxation = tuple[Reason, Reason]
 """Why not, and what to change."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import AnyArray, BoolArray, IntArray
 from gpufleet.domain.schedule import WHOLE_MILLI
-from gpufleet.optimize.schedule_grid import Grid, Placement, SlotJob, SlotWay
+from gpufleet.optimize.schedule.grid import Grid, Placement, SlotJob, SlotWay
 from gpufleet.units import DAY
 
 FIRST_LOOK, MOST_GAPS = 256, 16

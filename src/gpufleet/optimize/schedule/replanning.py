@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import Outage, Pool, ScheduledJob, Way
-from gpufleet.optimize.schedule import by_deadline, placed_in_order
-from gpufleet.optimize.schedule_grid import NEVER, Grid, Held, Placement
-from gpufleet.optimize.schedule_search import improved, least_size
+from gpufleet.optimize.schedule.at_once import by_deadline, placed_in_order
+from gpufleet.optimize.schedule.grid import NEVER, Grid, Held, Placement
+from gpufleet.optimize.schedule.search import improved, least_size
 from gpufleet.simulate.job_queue import Hold, JobQueue, Selection
 from gpufleet.simulate.pool_room import WHOLE
 

@@ -1,0 +1,266 @@
+"""A run of so many requests on copies of an engine: drawn, replayed, and what each statistic of their latencies is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields, replace
+
+import numpy as np
+
+from gpufleet.api.demands import workload_of
+from gpufleet.api.requests import RequestKind
+from gpufleet.api.simulated_copies import copy_of
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.run_ranges import RunRanges, load_run_ranges
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.replay import Replay
+from gpufleet.domain.requests import Requests
+from gpufleet.domain.slo import Slo
+from gpufleet.errors import UsageError
+from gpufleet.inputs.model_config import read_model
+from gpufleet.optimize.size import QUANTILES
+from gpufleet.performance.serving import Client
+from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.records import dataclass
+from gpufleet.results.base import Figure, Input
+from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
+from gpufleet.simulate.arrivals import burst_times_s, renewal_times_s
+from gpufleet.simulate.cluster import Cluster, Copy, Member, replay
+from gpufleet.simulate.generated import requests_at
+from gpufleet.units import in_full
+
+SEED = 17
+LEAST_BUSY_S = 1e-9
+ENOUGH_REQUESTS, MOST_DRAWS, MOST_REQUESTS = 2000, 5, 100_000
+TIMES = ("ttft", "tpot", "latency")
+MEAN, TAILS = "mean", ("p90", "p95", "p99")
+STEADY_LATENCIES = 3
+BALANCED_BY_CONNECTION = "random"
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Requests, drawn several times, on replicas behind a service that balances connections.
+
+    `clients`: they send one request after another. The first `uncounted` requests of a draw are not measured. Those of
+    one run come within `window_s`.
+    """
+
+    draws: Sequence[Requests]
+    clients: int | None = None
+    replicas: int = 1
+    uncounted: int = 0
+    client: Client = Client()
+    window_s: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """Seconds of every counted request by draw, how sure the physics under them is, and how far runs lie beside it."""
+
+    draws: Sequence[Mapping[str, FloatArray]]
+    physics: ServingEstimate | None
+    spreads: RunRanges = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Sequence[Replay], experiment: Experiment, physics: ServingEstimate | None) -> Replayed:
+        """What comes of an experiment, with the range of its kind of run."""
+        draws = [times_of(result, experiment.uncounted) for result in results]
+        latency_s = float(np.mean([statistic_of(draw["latency"], MEAN) for draw in draws]))
+        return cls(draws, physics, load_run_ranges().get(kind_of_run(experiment, latency_s), {}))
+
+    def figure(self, time: str, statistic: str) -> Figure | None:
+        """A statistic of one of TIMES, the mean of all draws; None where no request was answered.
+
+        The range is the closed form's about its own figure, and what runs of this kind have beside it.
+        """
+        values = [statistic_of(draw[time], statistic) for draw in self.draws]
+        known = [value for value in values if math.isfinite(value)]
+        if not known:
+            return None
+        value = float(np.mean(known))
+        own = None if self.physics is None else figure_of(self.physics, time)
+        if own is None or not own.value > 0 or not math.isfinite(own.value):
+            return Figure(value=value, unit="s", grade="" if own is None else own.grade)
+        beside = self.spreads.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", 0.0)
+        low, high = (None if end is None else value * widened(end / own.value, beside) for end in (own.low, own.high))
+        return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+
+
+def kind_of_run(experiment: Experiment, latency_s: float) -> str:
+    """Whether requests come from clients, in a burst shorter than three latencies, or as in a steady state."""
+    if experiment.clients is not None:
+        return "clients"
+    return "steady" if experiment.window_s >= STEADY_LATENCIES * latency_s else "burst"
+
+
+def widened(ratio: float, log_spread: float) -> float:
+    """An end of a range, as a ratio of its figure, with another spread that adds in squares   [1].
+
+    >>> round(widened(1.2, 0.0), 3), widened(0.5, 1.0) < 0.5
+    (1.2, True)
+    """
+    log_ratio = math.log(ratio) if ratio > 0 else -math.inf
+    return math.exp(math.copysign(math.hypot(log_ratio, log_spread), log_ratio))
+
+
+def figure_of(estimate: ServingEstimate, time: str) -> Figure:
+    """An estimate's own figure of one of TIMES."""
+    return {"ttft": estimate.ttft_s, "tpot": estimate.tpot_s, "latency": estimate.latency_s}[time]
+
+
+def statistic_of(seconds: FloatArray, statistic: str) -> float:
+    """A mean or a percentile of what is there.
+
+    >>> statistic_of(np.array([1.0, 3.0, np.nan]), "mean"), statistic_of(np.array([1.0, 3.0]), "p50")
+    (2.0, 2.0)
+    """
+    there, quantile = seconds[np.isfinite(seconds)], QUANTILES[statistic]
+    if not len(there):
+        return math.nan
+    return float(there.mean() if quantile is None else np.quantile(there, quantile))
+
+
+def draws_for(num_requests: int) -> int:
+    """How often a run of so many requests is drawn anew.
+
+    >>> draws_for(40), draws_for(900), draws_for(20_000)
+    (5, 3, 1)
+    """
+    return min(max(-(-ENOUGH_REQUESTS // max(num_requests, 1)), 1), MOST_DRAWS)
+
+
+def generator_of(draw: int) -> np.random.Generator:
+    """The dice of one draw: the same for every run."""
+    return np.random.default_rng([SEED, draw])
+
+
+def results_of(copy: Copy, experiment: Experiment) -> list[Replay]:
+    """What comes of every draw on this copy."""
+    members = (Member(),) * experiment.replicas
+    cluster = Cluster((copy,), members, BALANCED_BY_CONNECTION, clients=experiment.clients)
+    return [replay(cluster, requests, generator_of(i)) for i, requests in enumerate(experiment.draws)]
+
+
+def times_of(result: Replay, uncounted: int) -> Mapping[str, FloatArray]:
+    """Seconds of all requests but the first `uncounted`, by TIMES."""
+    seconds = (result.ttft_s, result.tpot_s, result.latency_s)
+    return {name: each[uncounted:] for name, each in zip(TIMES, seconds, strict=True)}
+
+
+def mean_running(result: Replay) -> float:
+    """Requests that a busy replica holds on average: seconds from arrival to answer over seconds of work   [1]."""
+    return float(np.nansum(result.latency_s)) / max(float(np.sum(result.busy_s)), LEAST_BUSY_S)
+
+
+def mean_lengths(draws: Sequence[Requests]) -> tuple[float, float]:
+    """Mean tokens of a prompt and of an answer."""
+    means = [(draw.input_tokens.mean(), draw.output_tokens.mean()) for draw in draws]
+    prompts, answers = np.mean(means, axis=0)
+    return float(prompts), float(answers)
+
+
+def together(draws: Sequence[Requests]) -> Requests:
+    """The lengths of all draws, at one moment."""
+    prompts, answers = (np.concatenate([getattr(d, name) for d in draws]) for name in ("input_tokens", "output_tokens"))
+    return Requests(np.zeros(len(prompts)), prompts, answers, np.zeros(len(prompts), dtype=np.int64))
+
+
+def estimated_run(
+    asked: EstimateRequest, tables: Catalog, steady: Callable[[EstimateRequest], ServingEstimate]
+) -> ServingEstimate:
+    """The answer for a run of `requests` at a rate or from clients: they are replayed, so that no load is too high.
+
+    `steady` answers a question of clients in a closed loop, from which memory, grades and ranges come.
+    """
+    question = CopyQuestion(**{f.name: getattr(asked, f.name) for f in fields(CopyQuestion)})
+    experiment = drawn_run(asked, question)
+    copy = copy_of(question, together(experiment.draws), experiment.client, tables).copy
+    results = results_of(copy, experiment)
+    prompts, answers = mean_lengths(experiment.draws)
+    clients = max(round(max(map(mean_running, results))), 1)
+    physics = steady(
+        replace(
+            asked, rate=None, requests=None, prefix_cache=None, concurrency=clients, input_tokens=prompts,
+            output_tokens=answers,
+        )
+    )  # fmt: skip
+    return answered_run(asked, Replayed.of(results, experiment, physics), physics, results)
+
+
+def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
+    """The requests of a question, drawn as often as it takes to know their percentiles."""
+    number = checked_number(asked)
+    arch = read_model_of(question)
+    kind = RequestKind("", asked.rate or 1.0, asked.input_tokens, asked.output_tokens, Slo(), asked.prefix_cache)
+    workload = workload_of([kind], arch)
+    draws = []
+    for draw in range(draws_for(number)):
+        rng = generator_of(draw)
+        times_s = burst_times_s(number) if asked.rate is None else renewal_times_s(rng, asked.rate, number)
+        draws.append(requests_at(times_s, workload, rng))
+    client = Client(poll_interval_steps=asked.poll_interval_steps, gather_steps=asked.gather_steps)
+    clients = None if asked.concurrency is None else round(asked.concurrency)
+    window_s = 0.0 if asked.rate is None else number / asked.rate
+    return Experiment(draws, clients, client=client, window_s=window_s)
+
+
+def checked_number(asked: EstimateRequest) -> int:
+    """How many requests a run has."""
+    number = asked.requests or 0.0
+    if asked.batch is not None or (asked.rate is None) == (asked.concurrency is None):
+        raise UsageError("a run has one load", expected="--requests with --rate, --concurrency or --full-queue")
+    if not 1 <= number <= MOST_REQUESTS or number != int(number):
+        expected = f"a whole number from 1 to {MOST_REQUESTS:,}"
+        raise UsageError("the number of requests is out of range", found=f"{number:g}", expected=expected)
+    return int(number)
+
+
+def answered_run(
+    asked: EstimateRequest, found: Replayed, physics: ServingEstimate, results: Sequence[Replay]
+) -> ServingEstimate:
+    """What the run comes to, in the words of an estimate."""
+    means = {f"{time}_s": found.figure(time, MEAN) or getattr(physics, f"{time}_s") for time in TIMES}
+    seconds = float(np.mean([result.end_s for result in results]))
+    answered = float(np.mean([np.count_nonzero(result.is_answered) for result in results]))
+    tokens = float(np.mean([result.requests.output_tokens[result.is_answered].sum() for result in results]))
+    return physics.model_copy(
+        update={
+            **means,
+            "scenario": "closed_loop" if asked.rate is None else "open_loop",
+            "num_requests": int(asked.requests or 0),
+            "inputs": [i for i in physics.inputs if i.name != "closed loop"] + run_inputs(asked),
+            "load_ratio": None,
+            "requests_per_s": Figure(value=answered / seconds, unit="1/s", grade=physics.grade),
+            "output_tokens_per_s": Figure(value=tokens / seconds, unit="1/s", grade=physics.grade),
+            "percentiles": run_percentiles(found),
+            "batch": float(np.mean([mean_running(result) for result in results])),
+        }
+    )
+
+
+def run_inputs(asked: EstimateRequest) -> list[Input]:
+    """The load of a run as it was asked."""
+    load = ("closed loop", asked.concurrency) if asked.rate is None else ("open loop", asked.rate)
+    rows = [load, ("requests", asked.requests)]
+    return [Input(name=name, value=in_full(value), origin="given") for name, value in rows if value is not None]
+
+
+def run_percentiles(found: Replayed) -> list[LatencyPercentile]:
+    """Latencies at each quantile; none where answers have one token, after which nothing comes."""
+    rows = []
+    for name, quantile in QUANTILES.items():
+        first, later, whole = (found.figure(time, name) for time in TIMES)
+        if quantile is not None and first is not None and later is not None and whole is not None:
+            rows.append(LatencyPercentile(quantile=quantile, ttft_s=first, tpot_s=later, latency_s=whole))
+    return rows
+
+
+def read_model_of(question: CopyQuestion) -> Architecture:
+    """The model of a question."""
+    model = question.model
+    return model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)

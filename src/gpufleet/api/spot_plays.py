@@ -1,0 +1,27 @@
+"""What plays the spot rows of a plan: zones like measured ones, and every price on demand to fall back on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.spot_availability import load_availability_fit
+from gpufleet.catalog.spot_jobs import load_job_habits
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.spot_plays import SpotPlays
+from gpufleet.questions.spot import DEFAULT_ZONES
+
+
+def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> SpotPlays | None:
+    """What plays jobs until their deadline; None where nothing is on spot, or nothing has to be done by any time."""
+    clouds = {offer.cloud for offer in offers if offer.price_kind is PriceKind.SPOT}
+    if not clouds or math.isinf(deadline_s):
+        return None
+
+    def steady() -> list[Offer]:
+        return matching_offers(tables, OfferFilter(clouds=clouds, price_kinds=[PriceKind.ON_DEMAND]))
+
+    ratio = load_job_habits().planned_restart_ratio
+    return SpotPlays(load_availability_fit(), ratio, DEFAULT_ZONES, deadline_s, steady)

@@ -1,0 +1,211 @@
+"""What the jobs of a plan cost on spot as drawn markets play them: until their deadline, with on demand as the net.
+
+The advisor of a cloud counts machines that were taken away. A start that is refused, and the time on demand that makes
+up for it, show only where availability is drawn (`simulate.spot_availability`) and a job is played by its rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import TypeVar
+
+import numpy as np
+
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.availability import AvailabilityFit, SpotZone
+from gpufleet.domain.interruption import Spread
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, on_longer_ticks
+from gpufleet.optimize.market import effective_price, on_demand_beside
+from gpufleet.optimize.spot import (
+    AGES_S,
+    OURS,
+    SpotDraws,
+    SpotQuestion,
+    drawn_luck,
+    late_ratio,
+    longer_by,
+    played,
+    policies_of,
+    rules_of,
+    usual_interval_s,
+)
+from gpufleet.records import dataclass
+from gpufleet.simulate.spot_availability import drawn_zones
+from gpufleet.simulate.spot_markets import drawn_nodes
+from gpufleet.units import DAY
+
+P = TypeVar("P")
+MOST_NODES, SEED = 10_000, 0
+DRAWS, MOST_TICKS = 100, 100
+LONGEST_RATIO, LONGEST_SLACK_S = 4.0, 7 * DAY
+"""A deadline later than so many times the work and so many days after it changes nothing: nobody waits so long."""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """Work on so many machines of one offer at once; `write_s` stops it for a checkpoint, None: as often as is best."""
+
+    offer: Offer
+    machines: int
+    work_s: Spread
+    startup_s: float
+    write_s: float = 0.0
+    checkpoint_every_s: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SpotPlay:
+    """What a job came to, one entry a draw: dollars, time of each machine, time from start to end; and in the mean.
+
+    `losses` are stops of all machines together.
+    """
+
+    usd: FloatArray
+    machine_s: FloatArray
+    elapsed_s: FloatArray
+    losses: float
+    on_demand_ratio: float
+    late_ratio: float
+    num_zones: int
+
+    def is_late(self, confidence: float) -> bool:
+        """Whether more draws end after the deadline than a promise of so much confidence leaves."""
+        return self.late_ratio > 1 - confidence
+
+    def end_s(self, confidence: float) -> float:
+        """The time by which so large a share of draws ends."""
+        return float(np.quantile(self.elapsed_s, confidence))
+
+
+@dataclass(frozen=True, eq=False)
+class SpotPlays:
+    """Plays of the jobs of one question, all on the same draws: [draw, zone, tick of the fit].
+
+    A planned start takes `start_ratio` times as long. `steady` sells machines on demand, whatever else is asked about.
+    """
+
+    fit: AvailabilityFit
+    start_ratio: Spread
+    num_zones: int
+    deadline_s: float
+    steady: Callable[[], Iterable[Offer]]
+
+    @cached_property
+    def net(self) -> Mapping[tuple[str, str, str], Offer]:
+        """What stands in, by cloud, machine type and region: at a dated price where there is one."""
+        offers = list(self.steady())
+        return on_demand_beside(offers) | on_demand_beside([offer for offer in offers if offer.is_dated])
+
+    def beside(self, spot: Offer) -> Offer | None:
+        """What stands in for an offer: in its own region, or else where it costs least."""
+        own = self.net.get((spot.cloud, spot.instance, spot.region))
+        others = (o for o in self.net.values() if (o.cloud, o.instance) == (spot.cloud, spot.instance))
+        return own or min(others, key=effective_price, default=None)
+
+    @cached_property
+    def _drawn(self) -> dict[int, IntArray]:
+        return {}
+
+    def nodes(self, num_ticks: int) -> IntArray:
+        """Machines that zones have, for so many ticks at least."""
+        length = 1 << max(num_ticks - 1, 1).bit_length()
+        if length not in self._drawn:
+            rng = np.random.default_rng(SEED)
+
+            def zones(rng: np.random.Generator) -> Sequence[SpotZone]:
+                return drawn_zones(rng, self.fit, self.num_zones)
+
+            self._drawn[length] = drawn_nodes(rng, self.fit, zones, DRAWS, length, MOST_NODES)
+        return self._drawn[length]
+
+    def play(self, job: PlannedJob) -> SpotPlay | None:
+        """What becomes of a job; None where nothing stands in for spot, or on demand would be late as well."""
+        offer = job.offer
+        steady = self.beside(offer)
+        latest_s = max(LONGEST_RATIO * job.work_s.high, job.work_s.high + LONGEST_SLACK_S)
+        question = self.question(job, min(self.deadline_s, latest_s))
+        if steady is None or not question.expected.can_be_done:
+            return None
+        prices = (job.machines * effective_price(each) for each in (offer, steady))
+        draws = self.draws(question, job.machines, *prices)
+        runs = played(question, draws, policies_of(rules_of(question, draws))[OURS])
+        machine_s = runs.spot_s + runs.on_demand_s
+        return SpotPlay(
+            runs.cost_usd,
+            machine_s,
+            runs.elapsed_s,
+            float(runs.losses.mean()),
+            float(runs.on_demand_s.sum() / machine_s.sum()),
+            late_ratio(runs, question.deadline_s),
+            self.num_zones,
+        )
+
+    def question(self, job: PlannedJob, deadline_s: float) -> SpotQuestion:
+        """The job with starts as far off as planned ones may be, and checkpoints."""
+        ratio, start_s = self.start_ratio, job.startup_s + job.write_s
+        restart = Spread(ratio.low * start_s, ratio.expected * start_s, ratio.high * start_s)
+        up_s = min(self.mean_up_s(job.machines), deadline_s)
+        every_s = job.checkpoint_every_s or usual_interval_s(job.write_s, up_s, job.work_s.expected)
+        return SpotQuestion(job.work_s, restart, deadline_s, job.write_s, every_s)
+
+    def mean_up_s(self, machines: int) -> float:
+        """How long a zone keeps so many machines, over all draws."""
+        has_some = self.nodes(round(DAY / self.fit.tick_s)) >= machines
+        ends = int((has_some[..., :-1] & ~has_some[..., 1:]).sum())
+        return float(has_some.sum()) * self.fit.tick_s / ends if ends else math.inf
+
+    def draws(self, question: SpotQuestion, machines: int, spot_usd: float, steady_usd: float) -> SpotDraws:
+        """Markets until the deadline, on ticks that are few enough; then nothing but on demand until all is done."""
+        every = longer_by(question.deadline_s, self.fit.tick_s, MOST_TICKS)
+        tick_s = self.fit.tick_s * every
+        ticks = math.ceil(question.deadline_s / tick_s)
+        nodes = self.nodes(ticks * every)[:, :, : ticks * every]
+        has_one, has_some = (joined(nodes >= number, every) for number in (1, machines))
+        after = np.zeros((DRAWS, self.num_zones, ticks), dtype=bool)
+        is_available = np.concatenate([by_draw(has_some, DRAWS), after], axis=2)
+        prices = np.full(self.num_zones, spot_usd), steady_usd
+        market = SpotMarket(np.concatenate(list(is_available), axis=1), tick_s, *prices)
+        hazards = AgedHazards.of_counts(HazardCounts.of(has_some, tick_s, AGES_S), one_tick_of(has_one, tick_s))
+        luck = drawn_luck(np.random.default_rng(SEED), question, DRAWS)
+        return SpotDraws(market, np.arange(DRAWS) * (2 * ticks), luck, hazards)
+
+
+def joined(has_some: BoolArray, every: int) -> BoolArray:
+    """Draws one after the other along time, on longer ticks: [draw, zone, tick] -> [zone, draw x tick]."""
+    return on_longer_ticks(np.concatenate(list(has_some), axis=1), every)
+
+
+def by_draw(along: BoolArray, draws: int) -> BoolArray:
+    """The reverse: [zone, draw x tick] -> [draw, zone, tick]."""
+    return np.asarray(along.reshape(len(along), draws, -1).transpose(1, 0, 2))
+
+
+def one_tick_of(is_available: BoolArray, tick_s: float) -> HazardCounts:
+    """What zones with one machine say of those with several, worth a tick."""
+    counts = HazardCounts.of(is_available, tick_s, AGES_S)
+    worth = np.minimum(counts.ticks, 1.0)
+    return HazardCounts(tick_s, AGES_S, counts.changes / np.maximum(counts.ticks, 1.0), worth)
+
+
+def settled(ranked: Iterable[P], usd: Callable[[P], float], play: Callable[[P], P | None], most: int) -> list[P]:
+    """Rows by what they cost as they are played, of which `most` are looked at: only what may be among them is played.
+
+    `play` gives a row with its play, the row itself where there is none to give, or None where it turns out late.
+    """
+    waiting = [(usd(row), i, row) for i, row in enumerate(ranked)]
+    heapify(waiting)
+    done: list[P] = []
+    while waiting:
+        _, i, row = heappop(waiting)
+        shown = row if len(done) >= most else play(row)
+        if shown is None:
+            continue
+        if shown is row or not waiting or (usd(shown), i) <= waiting[0][:2]:
+            done.append(shown)
+        else:
+            heappush(waiting, (usd(shown), i, shown))
+    return done
