@@ -59,6 +59,7 @@ INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
 BY_NOTHING = "A router sends any length to any row, by weights: sending lengths apart would not cost less"
+BY_USERS = "A router sends users to the nearest copies with room, at no higher cost of what leaves"
 AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
 SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
 
@@ -402,6 +403,7 @@ def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:
     """How requests are told apart, how they are rated, and what may be lost."""
     is_cut = any(len(s.buckets) > len(s.classes) for s in posed.services)
     by = (BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT) if is_cut else BY_NOTHING
+    by = by if asked.reach is None else BY_USERS
     return [by, AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
 
 
