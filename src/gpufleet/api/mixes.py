@@ -41,7 +41,8 @@ from gpufleet.results.base import Input
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
-MOST_SERVICES = 100
+MOST_SERVICES, MOST_CUT = 100, 12
+"""Services of one mix, and of how many the lengths are told apart."""
 WHOLE_SHARE, SEARCH_SHARE = 0.35, 0.8
 """Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
 
@@ -197,8 +198,8 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
     whole = posed_of(asked, is_cut=False)
     found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
-    posed = posed_of(asked, is_cut=True)
-    routed = found_mix(asked, posed)
+    posed = whole if len(asked.prepared) > MOST_CUT else posed_of(asked, is_cut=True)
+    routed = None if posed is whole else found_mix(asked, posed)
     both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
     if not both:
         return without_mix(asked, posed)
@@ -418,6 +419,8 @@ def further_notes(asked: Asked) -> list[str]:
 
 def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float | None:
     """What the cheapest mix without an offer costs; None where that is not known well, or no mix does without it."""
+    if asked.left_s(1.0) <= 0:
+        return None
     most = posed.problem.most_machines.copy()
     most[offer] = 0.0
     without = replace(posed, problem=replace(posed.problem, most_machines=most))

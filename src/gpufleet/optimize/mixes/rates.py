@@ -94,6 +94,8 @@ class Service:
     @cached_property
     def requests_per_s(self) -> FloatArray:
         """What a replica sustains of each bucket alone, [bucket, row]; 0 where its objectives do not hold."""
+        if len(self.buckets) == 1 and self.buckets[0].is_whole:
+            return self.whole_requests_per_s[None, :]
         keys = [(b.request_class.name, b.lengths.ends) for b in self.buckets]
         alike = dict(zip(keys, self.buckets, strict=True))
         found = {key: self.sustained(b.as_class(), self.every) for key, b in alike.items()}
