@@ -10,6 +10,7 @@ import numpy as np
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.rented import machines_of
 from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.mixes.corrected import Rated
 from gpufleet.optimize.mixes.rates import Bucket
@@ -91,35 +92,46 @@ def route_rows(posed: Posed, found: Rated) -> list[RouteRow]:
     buckets = [(s, bucket) for s, service in enumerate(posed.services) for bucket in service.buckets]
     rows: list[RouteRow] = []
     for (s, bucket), share in zip(buckets, found.mix.share, strict=True):
-        row = route_row(s, bucket, {at: float(share[w]) for at, w in enumerate(used) if share[w] > CRUMB})
-        if rows and goes_on(rows[-1], row):
-            row = joined_rows(rows.pop(), row)
-        rows.append(row)
+        row = route_row(posed, s, bucket, {at: float(share[w]) for at, w in enumerate(used) if share[w] > CRUMB})
+        before = next((at for at, earlier in enumerate(rows) if goes_on(earlier, row)), None)
+        if before is None:
+            rows.append(row)
+        else:
+            rows[before] = joined_rows(rows[before], row)
     return rows
 
 
-def route_row(service: int, bucket: Bucket, copies: dict[int, float]) -> RouteRow:
+def route_row(posed: Posed, service: int, bucket: Bucket, copies: dict[int, float]) -> RouteRow:
     """Where requests of one bucket go; shares of all of them."""
-    prompts, answers = bucket.lengths.prompt_points, bucket.lengths.answer_points
-    foretold = bucket.is_cut_by_answer
+    alike = [b for b in posed.services[service].buckets if b.request_class is bucket.request_class]
+    prompts = ends_of(bucket.lengths.prompt_points, [b.lengths.prompt_points for b in alike])
+    answers = ends_of(bucket.lengths.answer_points, [b.lengths.answer_points for b in alike])
     total = sum(copies.values())
     return RouteRow(
         service=service,
         request_class=bucket.request_class.name,
-        from_prompt_tokens=float(prompts[0]),
-        to_prompt_tokens=float(prompts[-1]),
-        from_answer_tokens=float(answers[0]) if foretold else None,
-        to_answer_tokens=float(answers[-1]) if foretold else None,
+        from_prompt_tokens=prompts[0],
+        to_prompt_tokens=prompts[1],
+        from_answer_tokens=answers[0] if bucket.is_cut_by_answer else None,
+        to_answer_tokens=answers[1] if bucket.is_cut_by_answer else None,
         requests_per_s=bucket.rate_requests_per_s,
         copies={at: share / total for at, share in copies.items()},
     )
+
+
+def ends_of(points: FloatArray, of_all: Sequence[FloatArray]) -> tuple[float, float | None]:
+    """Above how many whole tokens and up to how many a bucket is, beside all buckets; the longest has no end."""
+    ends = sorted({float(np.round(other[-1])) for other in of_all})
+    end = float(np.round(points[-1]))
+    below = [e for e in ends if e < end]
+    return (below[-1] if below else 0.0), (end if end < ends[-1] else None)
 
 
 def goes_on(before: RouteRow, row: RouteRow) -> bool:
     """Whether a row is the next longer prompts of the same requests, sent the same way."""
     same = (row.service, row.request_class, row.from_answer_tokens, row.to_answer_tokens)
     is_same = same == (before.service, before.request_class, before.from_answer_tokens, before.to_answer_tokens)
-    alike = before.copies.keys() == row.copies.keys()
+    alike = before.copies.keys() == row.copies.keys() and before.to_prompt_tokens == row.from_prompt_tokens
     return is_same and alike and all(abs(before.copies[at] - row.copies[at]) < CRUMB for at in row.copies)
 
 

@@ -20,18 +20,21 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import understood
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.query import resolve_cloud, resolve_gpu
+from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
-from gpufleet.errors import Infeasible, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, whole_on_one_way
+from gpufleet.domain.offer import PriceKind
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, may_be_had, on_one_type, proved_to
+from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
-from gpufleet.optimize.mixes.terms import SHARE_OF, CloudShare, GpusAtMost, Terms
+from gpufleet.optimize.mixes.simpler import with_fewer_rows
+from gpufleet.optimize.mixes.terms import ON_SPOT, SHARE_OF, CloudShare, GpusAtMost, Terms
 from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.pricing.effective_price import usd_per_month
-from gpufleet.questions.mix import BOTH, GPUS, MixRequest, parse_quota, parse_shares
+from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
@@ -39,15 +42,25 @@ from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
 MOST_SERVICES = 100
-SEARCH_SHARE = 0.6
-"""Of the time limit, for the mix itself; the rest is for what limits and machine types are worth."""
+WHOLE_SHARE, SEARCH_SHARE = 0.2, 0.6
+"""Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
+
+The rest is for what limits, shares and machine types are worth.
+"""
+ROUND_SHARE = 0.5
+"""Of the time that is left for the mix, for each round of it."""
+QUESTION_SHARE = 0.3
+"""Of the time that is left then, for each question of what limits, shares and offers are worth."""
+KNOWN_WELL = 0.05
+"""The gap up to which what a further question costs is told."""
 WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
+TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
-BY_PROMPT = (
-    "Requests are sent by the length of their prompt, which a router knows; --route-by both foretells answers too"
-)
-BY_BOTH = "Requests are sent by the length of their answer too, which a router has to foretell"
-AS_MIXED = "Each row of copies is rated by the requests that it gets, mixed; its percentiles are of these requests"
+BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
+BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
+BY_NOTHING = "A router sends any length to any row, by weights: sending lengths apart would not cost less"
+AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
+SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +113,7 @@ def understood_mix(
     request: MixRequest, requests: Sequence[ServeRequest], budget: float | None, tables: Catalog
 ) -> Asked:
     """Names resolved, each service solved alone, the clock started."""
-    refuse_unanswered(requests)
+    refuse_unanswered(request, requests)
     start = monotonic()
 
     def left_s(share: float) -> float:
@@ -120,11 +133,31 @@ def understood_mix(
         zones=max(d.zones for d in demands),
         survives_region=request.survive_region,
     )
-    return Asked(request, every, terms, today_of(request, requests[0], tables), left_s)
+    asked = Asked(request, every, terms, today_of(request, requests[0], tables), left_s)
+    refuse_unsold(asked)
+    return asked
 
 
-def refuse_unanswered(requests: Sequence[ServeRequest]) -> None:
+def refuse_unsold(asked: Asked) -> None:
+    """Refuse a share of a cloud that sells nothing of what may be rented."""
+    sold = {offer.cloud for offer in asked.offers}
+    missing = [s.cloud for s in asked.terms.shares if s.share_ratio > 0 and s.cloud not in sold]
+    if missing:
+        raise Infeasible(
+            f"there is nothing to rent from {' and '.join(missing)} for the share asked",
+            expected=f"shares of {', '.join(sorted(sold))}",
+            hint="Check --clouds, --regions, --gpus and --pricing.",
+        )
+
+
+def refuse_unanswered(request: MixRequest, requests: Sequence[ServeRequest]) -> None:
     """Refuse what a mix does not answer."""
+    if request.leaving_usd is not None and requests[0].fleet_today is None:
+        raise UsageError("--leaving is what giving up machines of --today costs", hint="Say --today with it.")
+    if (request.tolerance is not None or request.share_of == GPUS) and not request.shares:
+        raise UsageError(
+            "--tolerance and --share-of are of --shares", hint=f"Say --shares with them: {SHARES_EXPECTED}."
+        )
     if any(r.off_peak_rate is not None for r in requests):
         raise UsageError(
             "a mix has no quiet hours", hint="Ask for the mix at the peak, and 'gpufleet autoscale' beside."
@@ -144,6 +177,9 @@ def quota_of(said: str, tables: Catalog) -> GpusAtMost:
     """A quota with its names resolved."""
     quota = parse_quota(said)
     cloud = None if quota.cloud is None else resolve_cloud(tables, quota.cloud)
+    known = priced_regions(tables, None if cloud is None else [cloud])
+    if quota.region is not None and quota.region not in known:
+        raise UnknownName("region", quota.region, known, hint="'gpufleet catalog prices' lists all.")
     return GpusAtMost(said, quota.most_gpus, resolve_gpu(tables, quota.gpu).accelerator.name, cloud, quota.region)
 
 
@@ -158,31 +194,53 @@ def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today
 
 def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
-    posed = posed_of(asked)
-    found = found_mix(asked, posed)
-    return without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+    whole = posed_of(asked, is_cut=False)
+    found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
+    posed = posed_of(asked, is_cut=True)
+    routed = found_mix(asked, posed)
+    both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
+    if not both:
+        return without_mix(asked, posed)
+    problem, best = min(both, key=lambda pair: (round(pair[1].mix.usd_per_hour, 4), pair[1] is routed))
+    least = min(x.mix.least_usd_per_hour for _, x in both)
+    mix = with_mix(asked, problem, with_fewer_rows(problem, proved_to(best, least)), tables)
+    return mix.model_copy(update={"num_buckets": posed.problem.num_buckets})
 
 
 def found_mix(asked: Asked, posed: Posed) -> Rated | None:
     """The cheapest sound mix that was found; None where none keeps all limits."""
+    return sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
+
+
+def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
+    """The cheapest mix that holds as its requests are mixed, as far as the time allows; `first`: one that does."""
+
+    has_solved = False
 
     def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
-        return solved(problem, lambda: asked.left_s(SEARCH_SHARE), hint)
+        nonlocal has_solved
+        if has_solved and left_s() <= 0:
+            return None
+        has_solved, rest_s = True, left_s() * (1 - ROUND_SHARE)
+        return solved(problem, lambda: left_s() - rest_s, hint)
 
-    return corrected_mix(posed, solve, whole_on_one_way(posed))
+    return corrected_mix(posed, solve, first)
 
 
 def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
-    """A mix by the programme, or by what is at once where OR-Tools is not installed."""
-    from gpufleet.optimize.mixes.greedy import greedy_mix
-
-    at_once = hint or greedy_mix(problem)
-    return solve_mix(problem, left_s, at_once) if is_installed() else at_once
+    """A mix by the programme, or what is found at once where OR-Tools is not installed or there is no time."""
+    return solve_mix(without_beaten(problem), left_s, hint)
 
 
-def posed_of(asked: Asked) -> Posed:
-    """The problem; a service of which some length holds nowhere alone is sent as a whole."""
-    services = [service_of(p, asked) for p in asked.prepared]
+def posed_of(asked: Asked, is_cut: bool = True) -> Posed:
+    """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
+    services = [service_of(p, asked, is_cut) for p in asked.prepared]
+    posed = pose(services, asked.terms, asked.today)
+    lost = uncarried(posed) if is_cut and asked.reach is None else set[int]()
+    if lost:
+        whole = {s: service_of(asked.prepared[s], asked, is_cut=False) for s in lost}
+        services = [whole.get(s, service) for s, service in enumerate(services)]
+        posed = pose(services, asked.terms, asked.today)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -190,18 +248,23 @@ def posed_of(asked: Asked) -> Posed:
                 f"no machine type keeps the objectives of {name}",
                 hint="'gpufleet plan serve' with these words says why.",
             )
-    return pose(services, asked.terms, asked.today)
+    return posed
 
 
-def service_of(prepared: Prepared, asked: Asked) -> Service:
-    """A service with its users, or in buckets of lengths, or whole where a bucket alone holds nowhere."""
-    question, calibration, by_answer = prepared.question, prepared.calibration, asked.request.route_by == BOTH
+def service_of(prepared: Prepared, asked: Asked, is_cut: bool) -> Service:
+    """A service with its users, or in buckets of lengths, or whole."""
     if asked.reach is not None:
-        return Service.of_users(question, calibration, asked.reach)
-    cut = Service.of(question, calibration, by_answer)
-    if np.all((cut.requests_per_s > 0).any(axis=1)):
-        return cut
-    return Service.of(question, calibration, by_answer, is_cut=False)
+        return Service.of_users(prepared.question, prepared.calibration, asked.reach)
+    return Service.of(prepared.question, prepared.calibration, asked.request.route_by == BOTH, is_cut)
+
+
+def uncarried(posed: Posed) -> set[int]:
+    """Services with a bucket that no machine carries of which one may be bought."""
+    problem = posed.problem
+    each = np.eye(problem.num_offers)
+    buyable = np.array([may_be_had(problem, machines) for machines in each], dtype=np.bool_)
+    carried = (np.isfinite(problem.load_units) & buyable[problem.offer_of_way][None, :]).any(axis=1)
+    return {int(s) for s in problem.service_of_bucket[~carried]}
 
 
 def without_mix(asked: Asked, posed: Posed) -> FleetMix:
@@ -223,6 +286,8 @@ def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     if near is None:
         return
     found = weight_shares(posed, near[1], asked.terms)
+    if asked.terms.tolerance_ratio is not None:
+        yield GivenWay(name=TOLERANCE, is_share=True, limit=asked.terms.tolerance_ratio, needed=near[0])
     for share in posed.problem.shares:
         has = found[share.name.removeprefix(SHARE_OF)]
         yield GivenWay(name=share.name, is_share=True, limit=share.share_ratio, needed=has)
@@ -233,7 +298,18 @@ def given_limits(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     problem = replace(posed.problem, shares=())
     relaxed = least_relaxation(problem, max(asked.left_s(1.0), LEAST_LEFT_S))
     for name, excess in ({} if relaxed is None else relaxed.excess).items():
-        yield given_way(posed, name, excess)
+        yield (
+            given_way(posed, name, excess)
+            if name != ON_SPOT or relaxed is None
+            else given_spot(asked, posed, relaxed.mix)
+        )
+
+
+def given_spot(asked: Asked, posed: Posed, mix: Mix) -> GivenWay:
+    """The share of spot machines that some mix keeps."""
+    is_spot = np.array([offer.price_kind is PriceKind.SPOT for offer in posed.offers])
+    has = float(mix.machines[is_spot].sum() / mix.machines.sum())
+    return GivenWay(name=ON_SPOT, is_share=True, limit=asked.terms.most_spot_ratio, needed=has)
 
 
 def given_way(posed: Posed, name: str, excess: float) -> GivenWay:
@@ -249,9 +325,13 @@ def given_way(posed: Posed, name: str, excess: float) -> GivenWay:
 def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> FleetMix:
     """The answer with its machines."""
     mix, copies = found.mix, mix_copies(posed, found)
-    machines = mix_machines(posed, found, [usd_without(asked, found, o) for o in bought_offers(found)])
+    free, binding = usd_free(asked, posed, found), list(binding_limits(asked, posed, found))
+    machines = mix_machines(posed, found, [usd_without(asked, posed, found, o) for o in bought_offers(found)])
     left = float(np.maximum(found.problem.machines_today - mix.machines, 0.0) @ found.problem.leaving_usd_per_hour)
-    notes = said_of_prices([c.deployment for c in copies], tables, [c.deployment for c in copies])
+    notes = [
+        *notes_of_mix(asked, posed),
+        *said_of_prices([c.deployment for c in copies], tables, [c.deployment for c in copies]),
+    ]
     return FleetMix(
         **said_of(asked, posed, notes),
         machines=machines,
@@ -262,9 +342,9 @@ def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> Fleet
         leaving_usd_per_hour=left,
         least_usd_per_hour=mix.least_usd_per_hour or None,
         is_greedy=not is_installed(),
-        binding=list(binding_limits(asked, posed, found)),
+        binding=binding,
         cloud_shares=weight_shares(posed, mix, asked.terms),
-        usd_per_hour_free=usd_free(asked, found),
+        usd_per_hour_free=free,
         price_sources=price_sources(price_days(c.deployment for c in copies), tables.sources),
     )
 
@@ -276,10 +356,13 @@ def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "services": [mix_service(p, s, usd) for p, s, usd in zip(asked.prepared, posed.services, alone, strict=True)],
         "usd_per_hour_one_type": None if None in alone else sum(usd for usd in alone if usd is not None),
+        "asked_shares": {s.cloud: s.share_ratio for s in asked.terms.shares},
+        "shares_of": "GPUs" if asked.terms.is_of_gpus else "cost",
+        "share_tolerance": asked.terms.tolerance_ratio,
         "num_offers": len(asked.offers),
         "num_buckets": posed.problem.num_buckets,
         "inputs": inputs,
-        "notes": [*notes, *further_notes(asked, posed)],
+        "notes": [*notes, *further_notes(asked)],
         "input_hash": digest(inputs, asked.offers),
     }
 
@@ -295,6 +378,8 @@ def mix_service(prepared: Prepared, service: Service, usd_alone: float | None) -
         confidence=demand.confidence,
         num_buckets=len(service.buckets),
         usd_per_hour_alone=usd_alone,
+        clouds=list(prepared.request.clouds or ()),
+        reason=prepared.request.reason or "",
     )
 
 
@@ -304,6 +389,8 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
     for p in asked.prepared:
         for said in understood(p.request, p.question):
             yield said.model_copy(update={"name": f"{p.question.model.name}: {said.name}"}) if several else said
+    if math.isfinite(asked.terms.most_usd_per_hour):
+        yield Input(name="budget", value=f"${asked.terms.most_usd_per_hour:,.2f}/h", origin="given")
     rows = {row.field: row for row in words_of(type(asked.request)).values() if row.label}
     for name, row in rows.items():
         value = getattr(asked.request, name)
@@ -311,37 +398,51 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
             yield Input(name=row.label, value=row.shown(value), origin="default" if value == row.default else "given")
 
 
-def further_notes(asked: Asked, posed: Posed) -> list[str]:
-    """How requests are told apart, and what was left out."""
-    by = BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT
-    whole = [s.question.model.name for s in posed.services if len(s.buckets) == len(s.classes)]
-    found = [] if len(whole) == len(posed.services) else [by]
+def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:
+    """How requests are told apart, how they are rated, and what may be lost."""
+    is_cut = any(len(s.buckets) > len(s.classes) for s in posed.services)
+    by = (BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT) if is_cut else BY_NOTHING
+    return [by, AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
+
+
+def further_notes(asked: Asked) -> list[str]:
+    """What could not be kept, and how words were read."""
+    found = []
     missed = [p.question.model.name for p in asked.prepared if p.missed_confidence is not None]
     if missed:
-        found.append(f"{', '.join(missed)}: no plan holds with the usual confidence; the mix holds as expected")
-    if asked.terms.has_losses:
-        found.append("Losses are survived at the loads of each length alone, as the mix rates them")
-    return [*found, AS_MIXED, *dict.fromkeys(note for p in asked.prepared for note in p.notes)]
+        found.append(f"{', '.join(missed)}: nothing holds with the usual confidence; the mix holds as expected")
+    return [*found, *dict.fromkeys(note for p in asked.prepared for note in p.notes)]
 
 
-def usd_without(asked: Asked, found: Rated, offer: int) -> float | None:
-    """What the cheapest mix without an offer costs, where the time allows to find one."""
-    most = found.problem.most_machines.copy()
+def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float | None:
+    """What the cheapest mix without an offer costs; None where that is not known well, or no mix does without it."""
+    most = posed.problem.most_machines.copy()
     most[offer] = 0.0
-    return usd_of(asked, replace(found.problem, most_machines=most))
-
-
-def usd_of(asked: Asked, problem: MixProblem) -> float | None:
-    """What a problem's cheapest mix costs; None where there is none, or no time."""
-    if asked.left_s(1.0) <= 0 or not is_installed():
+    without = replace(posed, problem=replace(posed.problem, most_machines=most))
+    mix = asked_beside(asked, without, on_one_type(without))
+    if mix is None or mix.gap_ratio > KNOWN_WELL:
         return None
-    mix = solved(problem, lambda: asked.left_s(1.0))
+    return max(mix.usd_per_hour, found.mix.usd_per_hour)
+
+
+def asked_beside(asked: Asked, posed: Posed, first: Rated | None) -> Mix | None:
+    """The cheapest mix of a further question, found in a part of the time that is left."""
+    rest_s = asked.left_s(1.0) * (1 - QUESTION_SHARE)
+    if rest_s <= 0 or not is_installed():
+        return None
+    found = sound_mix(posed, lambda: asked.left_s(1.0) - rest_s, first)
+    return None if found is None else found.mix
+
+
+def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
+    """What it would cost if clouds had no shares, as far as is found: no more than with them."""
+    if not posed.problem.shares:
+        return None
+    free = replace(posed, problem=replace(posed.problem, shares=()))
+    alone = on_one_type(free)
+    is_cheaper = alone is not None and alone.mix.usd_per_hour < found.mix.usd_per_hour
+    mix = asked_beside(asked, free, alone if is_cheaper else found)
     return None if mix is None else mix.usd_per_hour
-
-
-def usd_free(asked: Asked, found: Rated) -> float | None:
-    """What it would cost if clouds had no shares."""
-    return usd_of(asked, replace(found.problem, shares=())) if found.problem.shares else None
 
 
 def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:
@@ -356,25 +457,27 @@ def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:
 
 def binding_limits(asked: Asked, posed: Posed, found: Rated) -> Iterator[BindingLimit]:
     """Quotas without which it would cost less, with what one machine more is worth."""
-    problem = found.problem
+    problem = posed.problem
     for limit in problem.limits:
         used = float(limit.per_machine @ found.mix.machines)
         each = float(np.min(limit.per_machine[limit.per_machine > 0], initial=math.inf))
         if limit.most > 0 and math.isfinite(each) and used + each > limit.most:
             more = replace(limit, most=limit.most + each)
             others = tuple(more if x is limit else x for x in problem.limits)
-            yield from worth(asked, found, replace(problem, limits=others), limit, each)
+            yield from worth(asked, posed, found, replace(problem, limits=others), limit, each)
     for o in np.flatnonzero(np.isfinite(problem.most_machines) & (found.mix.machines >= problem.most_machines)):
         most = problem.most_machines.copy()
         most[o] += 1
         offer = posed.offers[o]
         name = f"{offer.cloud} {offer.instance} {offer.region}"
         limit = MachineLimit(name, np.zeros(problem.num_offers), float(problem.most_machines[o]))
-        yield from worth(asked, found, replace(problem, most_machines=most), limit, 1.0)
+        yield from worth(asked, posed, found, replace(problem, most_machines=most), limit, 1.0)
 
 
-def worth(asked: Asked, found: Rated, problem: MixProblem, limit: MachineLimit, more: float) -> Iterator[BindingLimit]:
+def worth(
+    asked: Asked, posed: Posed, found: Rated, problem: MixProblem, limit: MachineLimit, more: float
+) -> Iterator[BindingLimit]:
     """A limit, where more of it saves."""
-    usd = usd_of(asked, problem)
-    if usd is not None and usd < found.mix.usd_per_hour - WORTH_NOTHING:
-        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=usd)
+    mix = asked_beside(asked, replace(posed, problem=problem), found)
+    if mix is not None and mix.usd_per_hour < found.mix.usd_per_hour - WORTH_NOTHING:
+        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=mix.usd_per_hour)

@@ -13,10 +13,10 @@ from gpufleet.answers.regions import RegionFacts, at_users, egress_costs, emitte
 from gpufleet.api.mixes import (
     MOST_SERVICES,
     Asked,
+    asked_beside,
     found_mix,
     posed_of,
     understood_mix,
-    usd_of,
     with_mix,
     without_mix,
 )
@@ -233,9 +233,9 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
     per_machine = np.array([math.inf if k is None else k for k in each])
     known = np.isfinite(per_machine)
     limits = (
-        *(limit for limit in found.problem.limits if limit.name != CARBON),
+        *(limit for limit in posed.problem.limits if limit.name != CARBON),
         MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
     )
-    problem = replace(found.problem, limits=limits, most_machines=np.where(known, found.problem.most_machines, 0.0))
-    usd = usd_of(asked, problem)
-    return None if usd is None else (usd - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))
+    problem = replace(posed.problem, limits=limits, most_machines=np.where(known, posed.problem.most_machines, 0.0))
+    mix = asked_beside(asked, replace(posed, problem=problem), None)
+    return None if mix is None else (mix.usd_per_hour - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))

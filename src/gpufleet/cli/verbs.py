@@ -16,7 +16,7 @@ class Verb(NamedTuple):
 VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
-    Verb("mix", "gpufleet.cli.mix", "Several machine types for one or many services, and who gets what"),
+    Verb("mix", "gpufleet.cli.mix", "Machines of several types, and which requests each gets"),
     Verb("regions", "gpufleet.cli.regions", "Where services run: price, network to users, residency, carbon"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
@@ -47,7 +47,7 @@ SUCH_AS: dict[str, str] = {
     "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
     "simulate": "gpufleet simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200",
-    "mix": "gpufleet mix llama-3.1-8b --rate 50/s --in 1000 --out 200 --slo 'ttft.p95<1s,tpot.p95<50ms'",
+    "mix": "gpufleet mix llama-3.1-8b --rate 50/s --in 1000 --out 200",
     "regions": "gpufleet regions llama-3.1-8b --rate 50/s --in 1000 --out 200 --users eu=60%,us=40%",
     "spot": "gpufleet spot --work 48h --deadline 72h --machine aws:g5.xlarge",
     "schedule": "gpufleet schedule examples/jobs/lab-week.yaml --at-once",

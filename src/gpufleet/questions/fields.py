@@ -70,6 +70,9 @@ SLO = Word(
     joined_by=",",
     preferred=Preferred("objectives of a plan", "none", 5),
 )
+REASON = Word(
+    text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", shown=str, is_typed=False
+)
 REQUESTS = Word(COUNT, "How many requests: 10M, 250k.", LOAD, what="the number of requests")
 DEADLINE = Word(PERIOD, "Done within 90min, 24h, 3d, 1week of the start.", LOAD, name="deadline")
 PREFIX_CACHE = Word(
@@ -435,6 +438,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     service: then rate, lengths, objectives and prefix cache are theirs. `prefix_kv` (`prefix_cache` where None) is the
     share of prompt tokens whose KV all requests hold together.
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
+    `reason`: why it may run there alone, kept beside it in the answer.
     `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
     """
 
@@ -445,6 +449,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     classes: Sequence[RequestKind] = field(default=(), kw_only=True)
     prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
     fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
+    reason: str | None = field(default=None, kw_only=True, metadata=said_by(REASON))
     disagg: bool = field(default=False, kw_only=True, metadata=said_by(DISAGG))
 
     @property

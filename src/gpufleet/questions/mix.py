@@ -74,8 +74,8 @@ def parse_shares(said: Sequence[str]) -> list[tuple[str, float]]:
     shares = [(cloud.strip(), parse_ratio(share.strip())) for cloud, _, share in pairs]
     total = sum(share for _, share in shares)
     if abs(total - 1) > 1e-6 or len({cloud for cloud, _ in shares}) < len(shares):
-        found = f"{','.join(said)}: {total:.4g} together"
-        raise UsageError("shares of clouds do not add up to all of it", found=found, expected=SHARES_EXPECTED)
+        found = f"{','.join(said)}: {total:.4%} together".replace(".0000%", "%")
+        raise UsageError("shares of clouds are not 100% together", found=found, expected=SHARES_EXPECTED)
     return shares
 
 
@@ -117,14 +117,15 @@ class MixRequest(Request):
         is_in_files=False,
     )  # fmt: skip
     time_limit_s: float = usual(
-        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE, name="time_limit",
-        what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit", is_in_files=False,
+        DEFAULT_LIMIT_S, SEARCH_TIME, "Search for so long at most; default 10s.", BESIDE,
+        name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
+        shown="{:g} s".format, is_in_files=False,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         for said, known, what in (
-            (self.share_of, (COST, GPUS), "what shares are of"),
-            (self.route_by, (PROMPT, BOTH), "what requests are routed by"),
+            (self.share_of, (COST, GPUS), "--share-of"),
+            (self.route_by, (PROMPT, BOTH), "--route-by"),
         ):
             if said not in known:
-                raise UsageError(f"{what} is not known", found=said, expected=" or ".join(known))
+                raise UsageError(f"{what} is not understood", found=said, expected=" or ".join(known))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from string import ascii_uppercase
 
 from gpufleet.report.numbers import (
     amount,
@@ -16,16 +17,24 @@ from gpufleet.report.numbers import (
     usd_per_hour,
 )
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
-from gpufleet.report.rented import machines, place
+from gpufleet.report.rented import in_doubt, machines, place
+from gpufleet.report.search import assumed_words, dated_sources, preferred_line
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixMachines, RouteRow
 
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
+BUDGET, SHARE_OF = "budget", "share of "
+PROVED, SAME_COST = 1e-6, 5e-3
+SENT = 0.9995
+IS_TIGHT = "tight: holds as planned, breaks its limit at the high end of its range (--confidence 0.9 plans for it)"
+WITHOUT = "without it: what the cheapest mix without that row would cost"
+NO_MIX = "No mix keeps all limits. Below is the smallest change after which one does, as far as was searched."
+BUSY = "busy: how much of its capacity its requests take, headroom included"
 
 
 def fleet_mix_page(mix: FleetMix) -> Page:
     """Headline, machines, copies, routes, what binds; where there is no mix, what has to give way."""
     if not mix.machines:
-        return Page(no_headline(mix), [given_way_table(mix.given_way)], mix.notes, [question(mix)])
+        return Page(NO_MIX, [given_way_table(mix.given_way)], closing_notes(mix), [question(mix)])
     tables = [
         machines_table(mix),
         copies_table(mix),
@@ -33,6 +42,7 @@ def fleet_mix_page(mix: FleetMix) -> Page:
         latency_table(mix),
         *binding_tables(mix),
         *share_tables(mix),
+        *pinned_tables(mix),
     ]
     return Page(headline(mix), tables, notes(mix), [question(mix)])
 
@@ -48,19 +58,27 @@ def question(mix: FleetMix) -> str:
 
 def headline(mix: FleetMix) -> str:
     """What to rent, what it costs, what is proved."""
-    what = " + ".join(machines(m) for m in mix.machines)
+    doubt = in_doubt(*mix.machines)
     cost = f"{usd_per_hour(mix.usd_per_hour or 0)}, {usd(mix.usd_per_month or 0)} a month"
-    return f"Rent {what}: {cost}. {proved(mix)}{against_one_type(mix)}"
+    return f"Rent {' + '.join(rented(mix))}{doubt}: {cost}. {proved(mix)}{against_one_type(mix)}"
+
+
+def rented(mix: FleetMix) -> list[str]:
+    """Machines of each type, whatever their regions and how they are bought."""
+    found: dict[tuple[str, str], int] = {}
+    for m in mix.machines:
+        found[m.cloud, m.instance] = found.get((m.cloud, m.instance), 0) + m.instance_count
+    return [f"{n}x {cloud} {instance}" for (cloud, instance), n in found.items()]
 
 
 def proved(mix: FleetMix) -> str:
     """How far it is proved to be the cheapest."""
     gap = mix.gap_ratio
-    if mix.is_greedy or gap is None:
-        return "Found at once; how far it is from the cheapest is not known."
-    if gap < 1e-6:
-        return "No mix costs less at these loads."
-    return f"No mix costs less than {usd_per_hour(mix.least_usd_per_hour or 0)} at these loads ({percent(gap)} less)."
+    if gap is None:
+        return "Found at once; how far it is from the cheapest is not proved."
+    if gap < PROVED:
+        return "Proved: no mix costs less."
+    return f"Proved so far: no mix costs less than {usd_per_hour(mix.least_usd_per_hour or 0)} ({percent(gap)} less)."
 
 
 def against_one_type(mix: FleetMix) -> str:
@@ -68,7 +86,7 @@ def against_one_type(mix: FleetMix) -> str:
     one, usd_mix = mix.usd_per_hour_one_type, mix.usd_per_hour or 0.0
     if one is None:
         return " No single machine type serves."
-    if abs(one - usd_mix) < 5e-3:
+    if abs(one - usd_mix) < SAME_COST:
         return " One machine type for each service costs as much."
     if one < usd_mix:
         return f" Without the limits of the mix one type for each service costs {usd_per_hour(one)}."
@@ -77,42 +95,73 @@ def against_one_type(mix: FleetMix) -> str:
 
 def machines_table(mix: FleetMix) -> Table:
     """The machines, dearest first."""
+    bought = {m.price_kind for m in mix.machines}
+    is_told = any(m.usd_per_hour_without is not None for m in mix.machines)
     columns = [
+        Column("at", ""),
         Column("usd", "$/h", usd, align="right"),
         Column("machines", "machines", wraps=True),
-        Column("gpus", "GPUs"),
-        Column("price", "bought"),
-        Column("region", "region"),
-        Column("without", "without it", lambda u: "-" if u is None else usd_per_hour(u), align="right"),
+        Column("gpus", "GPUs", wraps=True),
+        Column("price", "bought", where="everywhere" if len(bought) > 1 else "data"),
+        Column("region", "region", wraps=True),
+        *([Column("without", "without it", hourly_or_none, "right")] if is_told else []),
     ]
-    return Table(columns, [machines_row(m) for m in mix.machines], "What to rent; what all costs without each of them")
+    how = f", all {price_words(bought.pop())}" if len(bought) == 1 else ""
+    rows = [machines_row(mix, at, m) for at, m in enumerate(mix.machines)]
+    return Table(columns, rows, f"What to rent{how}", [WITHOUT] if is_told else [])
 
 
-def machines_row(m: MixMachines) -> Row:
+def hourly_or_none(amount_usd: float | None) -> str:
+    """An amount by the hour, where there is one."""
+    return "-" if amount_usd is None else usd_per_hour(amount_usd)
+
+
+def price_words(kind: str) -> str:
+    """How machines are bought."""
+    return kind.replace("_", " ")
+
+
+def machines_row(mix: FleetMix, at: int, m: MixMachines) -> Row:
     """Machines of one offer."""
     return {
+        "at": letter(at),
         "usd": m.usd_per_hour,
         "machines": machines(m),
         "gpus": f"{amount(m.instance_count * m.gpus_per_instance)}x {m.gpu}",
-        "price": m.price_kind.replace("_", " "),
+        "price": price_words(m.price_kind),
         "region": place(m),
         "without": m.usd_per_hour_without,
     }
 
 
+def letter(at: int) -> str:
+    """The name of a row of machines.
+
+    >>> letter(0), letter(27)
+    ('A', 'BB')
+    """
+    return ascii_uppercase[at % len(ascii_uppercase)] * (1 + at // len(ascii_uppercase))
+
+
+def several(mix: FleetMix) -> bool:
+    """Whether there is more than one service."""
+    return len(mix.services) > 1
+
+
 def copies_table(mix: FleetMix) -> Table:
-    """What runs on them, with the latencies of the requests that they get."""
+    """What runs on them."""
     columns = [
         Column("at", "row", align="right"),
-        Column("service", "service", wraps=True),
-        Column("on", "on"),
-        Column("replicas", "copies"),
+        Column("service", "service", where="everywhere" if several(mix) else "data", wraps=True),
+        Column("machines", "on"),
+        Column("gpu", "GPU", wraps=True),
+        Column("replicas", "copies", wraps=True),
         Column("rate", "requests/s", significant, align="right"),
         Column("busy", "busy", percent, align="right"),
         Column("grade", "grade"),
     ]
     rows = [copies_row(mix, at, c) for at, c in enumerate(mix.copies, 1)]
-    return Table(columns, rows, "What runs on it; busy: of what it is bought for, headroom included")
+    return Table(columns, rows, "What runs on it", [BUSY])
 
 
 def copies_row(mix: FleetMix, at: int, c: MixCopies) -> Row:
@@ -121,7 +170,8 @@ def copies_row(mix: FleetMix, at: int, c: MixCopies) -> Row:
     return {
         "at": at,
         "service": mix.services[c.service].model,
-        "on": d.gpu,
+        "machines": letter(c.machines),
+        "gpu": d.gpu,
         "replicas": f"{d.replicas}x {d.layout} {d.weight_format}",
         "rate": c.requests_per_s,
         "busy": c.busy_ratio,
@@ -137,29 +187,36 @@ def latency_table(mix: FleetMix) -> Table:
         Column("latency", "expected (80% range)"),
         Column("limit", "limit", duration, align="right"),
         Column("slack", "slack", percent, align="right"),
+        Column("holds", "range"),
     ]
-    rows = [
-        {
-            "at": at,
-            "name": name,
-            "latency": ranged_duration(figure.value, figure.low, figure.high),
-            "limit": limit,
-            "slack": 1 - figure.value / limit,
-        }
-        for at, copies in enumerate(mix.copies, 1)
-        for name, limit in mix.services[copies.service].objectives.items()
-        if (figure := copies.deployment.latency.get(name)) is not None
-    ]
-    return Table(columns, rows, "Latency of the rows", empty="no objectives were asked for")
+    rows = [row for at, copies in enumerate(mix.copies, 1) for row in latency_rows(mix, at, copies)]
+    is_tight = any(row["holds"] == "tight" for row in rows)
+    return Table(
+        columns, rows, "Latency of the rows", [IS_TIGHT] if is_tight else [], empty="no objectives were asked for"
+    )
+
+
+def latency_rows(mix: FleetMix, at: int, copies: MixCopies) -> Iterator[Row]:
+    """The objectives of one row of copies, those of the classes that it is sent."""
+    for name, limit in mix.services[copies.service].objectives.items():
+        figure = copies.deployment.latency.get(name)
+        if figure is not None:
+            yield {
+                "at": at,
+                "name": name,
+                "latency": ranged_duration(figure.value, figure.low, figure.high),
+                "limit": limit,
+                "slack": 1 - figure.value / limit,
+                "holds": "tight" if (figure.high or 0.0) > limit else "holds",
+            }
 
 
 def routes_table(mix: FleetMix) -> Table:
     """Which requests go where."""
-    several = len(mix.services) > 1
     foretold = any(r.from_answer_tokens is not None for r in mix.routes)
     columns = [
-        *([Column("service", "service")] if several else []),
-        *([Column("class", "class")] if any(r.request_class for r in mix.routes) else []),
+        *([Column("service", "service", wraps=True)] if several(mix) else []),
+        *([Column("class", "class", wraps=True)] if any(r.request_class for r in mix.routes) else []),
         Column("prompt", "prompt tokens"),
         *([Column("answer", "answer tokens")] if foretold else []),
         Column("rate", "requests/s", significant, align="right"),
@@ -170,22 +227,28 @@ def routes_table(mix: FleetMix) -> Table:
 
 def route_row(mix: FleetMix, r: RouteRow) -> Row:
     """Where some requests go."""
-    ends = (r.from_answer_tokens, r.to_answer_tokens)
+    answer = (r.from_answer_tokens or 0.0, r.to_answer_tokens)
     return {
         "service": mix.services[r.service].model,
         "class": r.request_class,
         "prompt": between(r.from_prompt_tokens, r.to_prompt_tokens),
-        "answer": "any" if ends[0] is None or ends[1] is None else between(ends[0], ends[1]),
+        "answer": between(*answer),
         "rate": r.requests_per_s,
         "to": ", ".join(
-            f"{at + 1}" if share > 0.9995 else f"{at + 1} ({percent(share)})" for at, share in r.copies.items()
+            f"{at + 1}" if share > SENT else f"{at + 1} ({percent(share)})" for at, share in r.copies.items()
         ),
     }
 
 
-def between(low: float, high: float) -> str:
-    """From so many tokens to so many."""
-    return count(low) if round(low) == round(high) else f"{count(low)} - {count(high)}"
+def between(low: float, high: float | None) -> str:
+    """Whole tokens above one number and up to another, None: however many.
+
+    >>> between(0, 500), between(500, 900), between(900, None), between(0, None)
+    ('up to 500', '501 - 900', 'over 900', 'any')
+    """
+    if high is None:
+        return f"over {count(low)}" if low else "any"
+    return f"{count(low + 1)} - {count(high)}" if low else f"up to {count(high)}"
 
 
 def binding_tables(mix: FleetMix) -> list[Table]:
@@ -199,47 +262,96 @@ def binding_tables(mix: FleetMix) -> list[Table]:
 def binding_line(mix: FleetMix, b: BindingLimit) -> str:
     """What one machine more of a limit saves."""
     saved = (mix.usd_per_hour or 0.0) - b.usd_per_hour_with_more
+    if b.name == BUDGET:
+        return f"budget of {usd_per_hour(b.most)}: {usd_per_hour(b.more)} more would save {usd_per_hour(saved)}"
     return f"{b.name} is used up ({amount(b.most)}): {amount(b.more)} more would save {usd_per_hour(saved)}"
 
 
 def share_tables(mix: FleetMix) -> list[Table]:
     """What each cloud has, where shares were asked for, and what they cost."""
-    if mix.usd_per_hour_free is None:
+    if not mix.asked_shares:
         return []
-    lines = [f"{cloud}: {percent(share)}" for cloud, share in mix.cloud_shares.items()]
-    cost = (mix.usd_per_hour or 0.0) - mix.usd_per_hour_free
-    lines.append(
-        f"free choice costs {usd_per_hour(mix.usd_per_hour_free)}: the shares cost {usd_per_hour(max(cost, 0.0))}"
-    )
-    return [lines_table("Shares of clouds", lines)]
+    columns = [
+        Column("cloud", "cloud"),
+        Column("asked", "asked", percent, align="right"),
+        Column("has", "has", percent, align="right"),
+    ]
+    rows = [
+        {"cloud": cloud, "asked": asked, "has": mix.cloud_shares.get(cloud, 0.0)}
+        for cloud, asked in mix.asked_shares.items()
+    ]
+    return [Table(columns, rows, share_title(mix), free_lines(mix))]
 
 
-def no_headline(mix: FleetMix) -> str:
-    """That no mix keeps all limits."""
-    return (
-        f"No mix keeps all limits. {plural(len(mix.given_way), 'limit')} would have to give way, at the least so far:"
-    )
+def share_title(mix: FleetMix) -> str:
+    """What shares are of, and how near they have to be."""
+    near = "one machine of the cloud" if mix.share_tolerance is None else f"{percent(mix.share_tolerance)} of all"
+    return f"Shares of clouds, of the {mix.shares_of}, within {near}"
+
+
+def free_lines(mix: FleetMix) -> list[str]:
+    """What the shares cost against free choice of the same clouds, as far as was found."""
+    if mix.usd_per_hour_free is None or mix.usd_per_hour is None:
+        return []
+    free = f"A free choice among these clouds costs {usd_per_hour(mix.usd_per_hour_free)}"
+    cost = mix.usd_per_hour - mix.usd_per_hour_free
+    if cost < SAME_COST:
+        return [f"{free}: the shares cost nothing more."]
+    return [f"{free}: the shares cost {usd_per_hour(cost)} more ({percent(cost / mix.usd_per_hour_free)})."]
+
+
+def pinned_tables(mix: FleetMix) -> list[Table]:
+    """Which services may run on some clouds alone, and why."""
+    columns = [
+        Column("service", "service", wraps=True),
+        Column("usd", "alone $/h", usd_or_none, align="right"),
+        Column("clouds", "may run on"),
+        Column("reason", "because of", wraps=True),
+    ]
+    rows = [
+        {
+            "service": s.model,
+            "usd": s.usd_per_hour_alone,
+            "clouds": ", ".join(s.clouds) or "any cloud",
+            "reason": s.reason or "-",
+        }
+        for s in mix.services
+    ]
+    return [Table(columns, rows, "Where services may run")] if any(s.reason for s in mix.services) else []
+
+
+def usd_or_none(amount_usd: float | None) -> str:
+    """An amount, where there is one."""
+    return "-" if amount_usd is None else usd(amount_usd)
 
 
 def given_way_table(given: Sequence[GivenWay]) -> Table:
     """What has to give way."""
-    return lines_table("The smallest relaxation", [given_way_line(g) for g in given])
+    return lines_table("The smallest change that helps", [given_way_line(g) for g in given])
 
 
 def given_way_line(g: GivenWay) -> str:
     """One limit, from what it is to what some mix keeps."""
-    ends = (percent(g.limit), percent(g.needed)) if g.is_share else (amount(g.limit), amount(round(g.needed, 3)))
-    return f"{g.name}: from {ends[0]} to {ends[1]}"
+    name = g.name if g.name == BUDGET or g.name.startswith(SHARE_OF) or g.is_share else f"quota {g.name}"
+    return f"{name} from {limit_words(g, g.limit)} to {limit_words(g, g.needed)}"
+
+
+def limit_words(g: GivenWay, value: float) -> str:
+    """One end of a limit, in its unit."""
+    if g.is_share:
+        return percent(value)
+    return usd_per_hour(value) if g.name == BUDGET else amount(round(value, 3))
 
 
 def notes(mix: FleetMix) -> list[str]:
     """What the figures rest on."""
-    found = list(mix.notes)
-    if mix.is_greedy:
-        found.insert(0, f"{WARNING}OR-Tools is not installed: this mix was found at once. For a proof: {INSTALL}")
-    if mix.leaving_usd_per_hour:
-        found.append(
-            f"Of the cost, {usd_per_hour(mix.leaving_usd_per_hour)} is for machines of today that are given up"
-        )
-    sources = ", ".join(f"{s.id} {s.as_of}" for s in mix.price_sources)
-    return [*found, f"Prices: {sources}."]
+    left = mix.leaving_usd_per_hour
+    leaving = [f"Of the cost, {usd_per_hour(left)} is for machines of today that are given up."] if left else []
+    greedy = [f"{WARNING}OR-Tools is not installed: this mix was found at once. For a proof: {INSTALL}"]
+    return [*(greedy if mix.is_greedy else []), *leaving, *closing_notes(mix)]
+
+
+def closing_notes(mix: FleetMix) -> list[str]:
+    """How words were read, what was assumed, and of when prices are."""
+    said = [f"{note.rstrip('.')}." for note in mix.notes]
+    return [*said, *preferred_line(mix.inputs), *assumed_words(mix.inputs), *dated_sources(mix.price_sources, None)]

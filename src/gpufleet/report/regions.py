@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpufleet.report.fleet_mix import fleet_mix_page, headline, no_headline
+from gpufleet.report.fleet_mix import NO_MIX, fleet_mix_page, headline
 from gpufleet.report.numbers import duration, percent, plural, ranged, ranged_duration, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
 from gpufleet.report.region_map import region_map
@@ -19,12 +19,12 @@ MOST_REGIONS = 12
 def regions_page(plan: RegionPlan) -> Page:
     """The page of the mix, with users, regions, carbon and egress."""
     page = fleet_mix_page(plan)
-    first = headline(plan) if plan.machines else no_headline(plan)
+    first = headline(plan) if plan.machines else NO_MIX
     own = [*users_tables(plan), regions_table(plan), *carbon_tables(plan), *egress_tables(plan)]
     machines, copies, *rest = page.tables if plan.machines else [None, None, *page.tables]
     kept = [table for table in (machines, copies) if table is not None]
     others = [table for table in rest if table is not None and not is_told_by_users(plan, table)]
-    notes = [note for note in page.notes if not note.startswith("Requests are sent by")]
+    notes = [note for note in page.notes if not note.startswith("A router sends")]
     return Page(f"{first}{users_words(plan)}", [*kept, *own, *others], [*notes, *users_notes(plan)], page.paragraphs)
 
 

@@ -71,8 +71,13 @@ def preferred_line(inputs: Sequence[Input]) -> list[str]:
 
 
 def assumed_line(plan: ServicePlan) -> list[str]:
+    """Inputs of a plan that nobody gave."""
+    return assumed_words(plan.inputs)
+
+
+def assumed_words(inputs: Sequence[Input]) -> list[str]:
     """Inputs that nobody gave."""
-    assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
+    assumed = {i.name: i.value for i in inputs if i.origin == "default"}
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),

@@ -35,15 +35,16 @@ class MixMachines(OfferedMachines):
 
 
 class RouteRow(Result):
-    """Requests of a class with prompts, and answers where they are foretold, from so many tokens to so many.
+    """Requests of a class whose prompts, and answers where they are foretold, are above and up to so many tokens.
 
-    `copies`: share of them that each row of copies gets.
+    Up to None: however many. Answers are from None where they are not foretold. `copies`: share of these requests that
+    each row of copies gets.
     """
 
     service: int
     request_class: str
     from_prompt_tokens: float
-    to_prompt_tokens: float
+    to_prompt_tokens: float | None
     from_answer_tokens: float | None
     to_answer_tokens: float | None
     requests_per_s: float
@@ -60,7 +61,10 @@ class BindingLimit(Result):
 
 
 class GivenWay(Result):
-    """A limit that has to give way, from what it is to what some mix keeps; `is_share`: of the whole."""
+    """A limit that has to give way, from what it is to what some mix keeps.
+
+    `is_share`: both are shares of the whole.
+    """
 
     name: str
     is_share: bool = False
@@ -69,7 +73,10 @@ class GivenWay(Result):
 
 
 class MixService(Result):
-    """A service of the mix; `usd_per_hour_alone`: its cheapest plan of one machine type, without the others."""
+    """A service of the mix; `usd_per_hour_alone`: its cheapest plan of one machine type, without the others.
+
+    `clouds`: where alone it may run, for a `reason`; none: anywhere.
+    """
 
     model: str
     requests_per_s: float
@@ -78,14 +85,18 @@ class MixService(Result):
     confidence: float
     num_buckets: int
     usd_per_hour_alone: float | None
+    clouds: list[str] = []
+    reason: str = ""
 
 
 class FleetMix(Judged):
     """Machines of several types for one or several services, at least cost.
 
     `least_usd_per_hour`: at the loads that were found no mix costs less; the gap to it is not proved to be needed.
-    `leaving_usd_per_hour` is what giving up machines of today adds. `given_way`: where no mix keeps all limits, the
-    least by which they have to give way; then there are no machines.
+    `leaving_usd_per_hour` is what giving up machines of today adds. `asked_shares` and `cloud_shares`: what each cloud
+    should have and has of `shares_of`, within `share_tolerance`, None: one machine of the cloud; `usd_per_hour_free`:
+    what the same clouds cost without shares. `given_way`: where no mix keeps all limits, the least by which they have
+    to give way; then there are no machines.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -101,6 +112,9 @@ class FleetMix(Judged):
     usd_per_hour_one_type: float | None
     binding: list[BindingLimit] = []
     given_way: list[GivenWay] = []
+    asked_shares: dict[str, float] = {}
+    shares_of: str = "cost"
+    share_tolerance: float | None = None
     cloud_shares: dict[str, float] = {}
     usd_per_hour_free: float | None = None
     num_offers: int

@@ -86,7 +86,7 @@ class Terms:
         return is_known or not math.isfinite(self.most_kg_per_hour)
 
     def cloud_shares(self, offers: Sequence[Offer], instances: Sequence[Instance]) -> tuple[Share, ...]:
-        """The share of every cloud that was said."""
+        """The share of every cloud that has some and not all; others sell nothing to a mix of shares."""
         gpus = np.array([instance.gpu_count for instance in instances], dtype=np.float64)
         weight = gpus if self.is_of_gpus else usd_of(offers)
         return tuple(
@@ -98,7 +98,13 @@ class Terms:
                 self.tolerance_ratio,
             )
             for s in self.shares
+            if 0 < s.share_ratio < 1
         )
+
+    @property
+    def clouds(self) -> frozenset[str]:
+        """The clouds that have a share; none where any may be used."""
+        return frozenset(s.cloud for s in self.shares if s.share_ratio > 0)
 
     def losses(self, offers: Sequence[Offer], offer_of_way: Sequence[int]) -> tuple[Loss, ...]:
         """A zone of every region, and every region, where they may be lost; failed machines are counted apart."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.mix import MixProblem
-from gpufleet.domain.offer import Offer
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.rates import Service
+from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
@@ -26,12 +28,17 @@ Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Way:
-    """A layout of a service on machines of an offer, of which one machine holds so many replicas."""
+    """A layout of a service on machines of an offer, of which one machine holds so many replicas.
+
+    `request_class`: the only one that is sent there; None: any. Classes whose requests disturb each other keep replicas
+    of their own then.
+    """
 
     service: int
     row: int
     offer: int
     replicas_per_machine: int
+    request_class: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +77,21 @@ def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> P
     instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
     machines = tuple(instances[offer.cloud, offer.instance] for offer in offers)
     ways = [
-        Way(s, row, o, each)
+        Way(s, row, o, each, kind)
         for s, service in enumerate(services)
         for o, offer in enumerate(offers)
         if offer in sold_to(service)
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
+        for kind in kinds_apart(service)
     ]
     problem = problem_of(services, ways, offers, machines, terms, today)
     return Posed(problem, tuple(ways), offers, machines, tuple(services), tuple(layouts))
+
+
+def kinds_apart(service: Service) -> list[str | None]:
+    """Whose requests a way may be for: all, and where there are several classes each alone."""
+    names = [c.name for c in service.classes]
+    return [None, *(names if len(names) > 1 else [])]
 
 
 def problem_of(
@@ -121,7 +135,9 @@ def loads(
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
         service, offer = services[way.service], offers[way.offer]
-        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0] * replicas_per_unit[w]
+        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0]
+        goes = np.array([way.request_class in (None, b.request_class.name) for b in service.buckets])
+        rates = np.where(goes, rates, 0.0) * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
@@ -144,10 +160,11 @@ def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[st
 
 
 def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[tuple[int, int]]:
-    """The layout of least load over all buckets that it carries, and that of the buckets that it does not."""
+    """The layout of least load over all buckets that it carries, that of the buckets that it does not, and the best of
+    all requests as they come, which may hold where some length alone does not."""
     each = np.floor(instance.gpu_count / service.every.num_devices[rows])
     carried = service.requests_per_s[:, rows] * each
-    kept: list[tuple[int, int]] = []
+    kept: list[int] = []
     missing = np.ones(len(carried), dtype=np.bool_)
     while len(kept) < MOST_LAYOUTS and missing.any() and len(rows):
         with np.errstate(divide="ignore"):
@@ -157,9 +174,12 @@ def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[t
         at = int(np.lexsort((rows, total, -covers))[0])
         if not covers[at]:
             break
-        kept.append((int(rows[at]), int(each[at])))
+        kept.append(at)
         missing &= ~np.isfinite(load[:, at])
-    return kept
+    whole = service.whole_requests_per_s[rows] * each
+    if whole.max(initial=0.0) > max((whole[at] for at in kept), default=0.0):
+        kept.append(int(np.argmax(whole)))
+    return [(int(rows[at]), int(each[at])) for at in kept]
 
 
 def sold_to(service: Service) -> frozenset[Offer]:
@@ -168,16 +188,22 @@ def sold_to(service: Service) -> frozenset[Offer]:
 
 
 def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms) -> tuple[Offer, ...]:
-    """Offers that carry some bucket at a price near the cheapest of its cloud, where clouds have shares, or of all.
+    """Offers that carry some bucket at a price near the cheapest of their group, those of every group in turn.
 
     Of offers that differ in their region alone the cheapest are kept, up to the first of which any number can be had;
     of every region where one may be lost.
     """
-    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
     ratio: dict[Offer, float] = {}
-    clouds = {share.cloud for share in terms.shares}
-    for of_service in usd:
-        for group in by_cloud(of_service, clouds):
+    instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
+    is_bounded = {
+        o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in sold_to(service)
+    }
+    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
+    barred = frozenset(o for o in is_bounded if is_barred(o, instances[o.cloud, o.instance], terms))
+    skipped = barred if all(carries_all(costs, barred) for costs in usd) else frozenset[Offer]()
+    for costs in usd:
+        open_to_all = {o: cost for o, cost in costs.items() if o not in skipped}
+        for group in grouped(open_to_all, is_bounded, terms):
             best = np.min([cost for _, cost in group], axis=0)
             for offer, cost in group:
                 with np.errstate(invalid="ignore"):
@@ -185,43 +211,94 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
     keeps_regions = terms.survives_region or any(service.reach is not None for service in services)
     allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
-    worth = [offer for offer in distinct(allowed, keeps_regions) if ratio[offer] <= WORTH_RATIO]
-    return tuple(
-        sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))[:MOST_OFFERS]
-    )
+    worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
+    ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
+    rank = dict(ranked_in_groups(ordered, is_bounded, terms))
+    return tuple(sorted(ordered, key=rank.__getitem__)[:MOST_OFFERS])
+
+
+def is_limited(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether only so many of an offer can be had."""
+    return offer.most_instances is not None or any(quota.covers(offer, instance) for quota in terms.quotas)
+
+
+def is_barred(offer: Offer, instance: Instance, terms: Terms) -> bool:
+    """Whether limits forbid an offer outright: a quota of none, or spot where none may be."""
+    is_spot = offer.price_kind is PriceKind.SPOT
+    none_had = any(quota.most_gpus == 0 and quota.covers(offer, instance) for quota in terms.quotas)
+    return none_had or (is_spot and terms.most_spot_ratio <= 0)
+
+
+def carries_all(usd: Mapping[Offer, FloatArray], barred: Collection[Offer]) -> bool:
+    """Whether each bucket has an offer that is not barred; where not, the answer says what has to give way."""
+    costs = [cost for offer, cost in usd.items() if offer not in barred]
+    return bool(costs) and bool(np.all(np.isfinite(np.min(costs, axis=0))))
+
+
+def group_of(offer: Offer, is_bounded: Mapping[Offer, bool], terms: Terms) -> tuple[str, bool, bool]:
+    """What an offer competes in: what a limit holds back must not push out what it leaves."""
+    is_spot = terms.most_spot_ratio < 1 and offer.price_kind is PriceKind.SPOT
+    return (offer.cloud if terms.clouds else "", is_spot, is_bounded[offer])
+
+
+def ranked_in_groups(
+    ordered: Sequence[Offer], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> Iterator[tuple[Offer, int]]:
+    """Each offer's place in its group."""
+    seen: Counter[tuple[str, bool, bool]] = Counter()
+    for offer in ordered:
+        group = group_of(offer, is_bounded, terms)
+        yield offer, seen[group]
+        seen[group] += 1
 
 
 def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
-    """What carrying each bucket alone costs an hour through each offer, [bucket]; infinite where it does not."""
+    """What carrying each bucket alone, and all as they come, costs an hour through each offer, [2 (bucket + 1)].
+
+    First as parts of machines, then on whole machines: a small machine may be cheap for little. Infinite where it does
+    not carry them.
+    """
+    planned = np.append(service.planned_requests_per_s, service.question.demand.planned_requests_per_s)
     found, rows = {}, rows_of_regions(service, layouts)
     for offer in service.question.offers:
         held, region = layouts.get((offer.cloud, offer.instance), ()), (offer.cloud, offer.region)
         if held:
-            rates = dict(zip(rows[region], service.rates_from(region, rows[region]).T, strict=True))
+            rates = dict(zip(rows[region], with_whole(service, region, rows[region]).T, strict=True))
             carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
             with np.errstate(divide="ignore"):
-                found[offer] = effective_price(offer) * service.planned_requests_per_s / carried
+                machines = planned / carried
+            found[offer] = effective_price(offer) * np.concatenate([machines, np.ceil(machines)])
     return found
 
 
-def rows_of_regions(service: Service, layouts: Layouts) -> dict[tuple[str, str], list[int]]:
+def with_whole(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
+    """What rows sustain of each bucket, and of all as they come, which is left out where users are stated."""
+    of_buckets = service.rates_from(region, rows)
+    whole = service.whole_requests_per_s[list(rows)] if service.reach is None else np.zeros(len(rows))
+    return np.vstack([of_buckets, whole])
+
+
+def rows_of_regions(service: Service, layouts: Layouts) -> dict[RegionKey, list[int]]:
     """The layouts that machines sold in each region hold."""
-    found: dict[tuple[str, str], dict[int, None]] = {}
+    found: dict[RegionKey, dict[int, None]] = {}
     for offer in service.question.offers:
         rows = found.setdefault((offer.cloud, offer.region), {})
         rows.update(dict.fromkeys(row for row, _ in layouts.get((offer.cloud, offer.instance), ())))
     return {region: list(rows) for region, rows in found.items()}
 
 
-def by_cloud(usd: Mapping[Offer, FloatArray], clouds: Collection[str]) -> list[list[tuple[Offer, FloatArray]]]:
-    """Offers with their costs: of these clouds alone, each apart, where clouds have shares; else all together."""
-    if not clouds:
-        return [list(usd.items())] if usd else []
-    groups = [[(o, cost) for o, cost in usd.items() if o.cloud == cloud] for cloud in sorted(clouds)]
-    return [group for group in groups if group]
+def grouped(
+    usd: Mapping[Offer, FloatArray], is_bounded: Mapping[Offer, bool], terms: Terms
+) -> list[list[tuple[Offer, FloatArray]]]:
+    """Offers with their costs, each group apart; where clouds have shares, those of these clouds alone."""
+    groups: dict[tuple[str, bool, bool], list[tuple[Offer, FloatArray]]] = {}
+    for offer, cost in usd.items():
+        if not terms.clouds or offer.cloud in terms.clouds:
+            groups.setdefault(group_of(offer, is_bounded, terms), []).append((offer, cost))
+    return list(groups.values())
 
 
-def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Offer]:
+def distinct(offers: Mapping[Offer, float], is_bounded: Mapping[Offer, bool], keeps_regions: bool) -> Iterator[Offer]:
     """Of offers that are alike but for their region the cheapest, and further ones while each is bounded."""
     groups: dict[tuple[str, ...], list[Offer]] = {}
     for offer in offers:
@@ -230,5 +307,5 @@ def distinct(offers: Mapping[Offer, float], keeps_regions: bool) -> Iterator[Off
     for group in groups.values():
         for offer in sorted(group, key=lambda o: (effective_price(o), o.region)):
             yield offer
-            if offer.most_instances is None:
+            if not is_bounded[offer]:
                 break

@@ -1,0 +1,177 @@
+"""A mix holds as its requests are mixed: loads of buckets do not add up, and what a loss leaves has to carry all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpufleet.api.mixes import MixRequest, posed_of, solved, sound_mix, understood_mix
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes.corrected import (
+    as_sent,
+    corrected_mix,
+    on_one_type,
+    parted,
+    proved_to,
+    rated,
+    split_anew,
+    whole_on_one_way,
+    with_units_more,
+)
+from gpufleet.optimize.mixes.simpler import with_fewer_rows
+from gpufleet.optimize.mixes.ways import Posed
+
+CHAT = ServeRequest(
+    "llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], regions=["us-east-1"],
+    gpus=["H100", "L40S"],
+)  # fmt: skip
+
+
+def posed(request: ServeRequest = CHAT) -> Posed:
+    return posed_of(understood_mix(MixRequest(), [request], None, load_catalog()), is_cut=True)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Posed:
+    return posed()
+
+
+def in_time() -> float:
+    return 20.0
+
+
+def at_once(problem: MixProblem, hint: Mix | None) -> Mix | None:
+    return solved(problem, in_time, hint)
+
+
+def test_the_requests_that_a_type_gets_take_more_of_it_than_the_sum_of_their_loads(plain: Posed) -> None:
+    """Short requests wait behind long ones: a mixture is not as light as its parts apart."""
+    problem = plain.problem
+    way = int(np.flatnonzero(np.isfinite(problem.load_units).all(axis=0))[0])
+    share = np.zeros_like(problem.load_units)
+    share[:, way] = 1.0
+    needed, _ = as_sent(plain, problem, share)
+    assert needed[way] != pytest.approx(problem.used_units(share)[way], rel=1e-3)
+    only = np.flatnonzero(np.arange(problem.num_ways) != way)
+    assert not needed[only].any()
+
+
+def test_a_corrected_mix_holds_and_its_loads_are_those_of_its_mixtures(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    assert found.is_sound
+    assert np.all(found.needed_units <= found.mix.units + 1e-6)
+    one = on_one_type(plain)
+    assert one is not None
+    assert found.mix.usd_per_hour < one.mix.usd_per_hour
+
+
+def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> None:
+    one = on_one_type(plain)
+    assert one is not None
+    assert np.count_nonzero(one.mix.units) == 1
+    kept = corrected_mix(plain, lambda problem, hint: None, one)
+    assert kept is not None
+    assert kept.mix.usd_per_hour == one.mix.usd_per_hour
+    assert kept.mix.least_usd_per_hour == 0.0
+
+
+def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
+    asked = posed(replace(CHAT, spare_machines=1))
+    found = sound_mix(asked, in_time, on_one_type(asked))
+    assert found is not None
+    problem = found.problem
+    for way in np.flatnonzero(found.mix.units > 0):
+        left = found.mix.units - (np.arange(problem.num_ways) == way)
+        share = split_anew(problem, left)
+        assert share is not None
+        needed, _ = as_sent(asked, problem, share)
+        before, _ = as_sent(asked, problem, found.mix.share)
+        assert np.all(needed <= left + 1e-6) or np.all(before <= left + 1e-6)
+
+
+@pytest.mark.parametrize("lost", [{}, {"spare_machines": 2}, {"zones": 2}, {"zones": 3}])
+def test_one_type_costs_what_a_plan_costs_with_spares_and_zones(lost: dict[str, int]) -> None:
+    asked = replace(CHAT, **lost)  # type: ignore[arg-type]
+    one = on_one_type(posed(asked))
+    assert one is not None
+    assert one.mix.usd_per_hour == pytest.approx(plan_serve(asked).answer.usd_per_hour)
+
+
+def test_a_mix_that_does_not_hold_gets_units_until_it_does(plain: Posed) -> None:
+    one = on_one_type(plain)
+    assert one is not None
+    scarce = rated(plain, plain.problem, replace(one.mix, units=np.minimum(one.mix.units, 1.0)))
+    assert not scarce.is_sound
+    grown = with_units_more(plain, scarce)
+    assert grown is not None
+    assert grown.is_sound
+    assert np.array_equal(grown.mix.units, one.mix.units)
+
+
+def test_rows_that_nobody_needs_are_dropped_and_the_cost_is_no_higher(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    doubled = rated(plain, found.problem, replace(found.mix, units=found.mix.units + (found.mix.units > 0)))
+    fewer = with_fewer_rows(plain, doubled)
+    assert fewer.is_sound
+    assert np.count_nonzero(fewer.mix.units) <= np.count_nonzero(doubled.mix.units)
+    assert fewer.mix.usd_per_hour <= doubled.mix.usd_per_hour
+
+
+def test_what_is_claimed_is_the_least_that_any_round_proved(plain: Posed) -> None:
+    proved: list[float] = []
+
+    def noted(problem: MixProblem, hint: Mix | None) -> Mix | None:
+        mix = at_once(problem, hint)
+        proved.append(np.inf if mix is None else mix.least_usd_per_hour)
+        return mix
+
+    found = corrected_mix(plain, noted)
+    assert found is not None
+    assert found.mix.least_usd_per_hour == pytest.approx(min(found.mix.usd_per_hour, *proved))
+    assert proved_to(found, np.inf).mix.least_usd_per_hour == 0.0
+
+
+TWO_CLASSES = ServeRequest(
+    "llama-3.1-8b", 20.0, 1, 1, clouds=["aws"], gpus=["H100", "L40S"],
+    classes=(
+        RequestKind("chat", 16.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms"),
+        RequestKind("reports", 4.0, 6000, 300, "latency.p95<60s"),
+    ),
+)  # fmt: skip
+
+
+def test_classes_that_disturb_each_other_may_keep_replicas_of_their_own() -> None:
+    """Long reports between chats delay first tokens; each class alone on one type is a start that holds."""
+    asked = posed(TWO_CLASSES)
+    apart = on_one_type(asked)
+    assert apart is not None
+    assert apart.is_sound
+    whole = whole_on_one_way(asked, [(0, None)])
+    assert whole is None or apart.mix.usd_per_hour <= whole.mix.usd_per_hour
+    assert {way.request_class for way in asked.ways} == {None, "chat", "reports"}
+
+
+def test_requests_that_do_not_go_together_part_and_what_was_proved_before_stays(plain: Posed) -> None:
+    found = corrected_mix(plain, at_once)
+    assert found is not None
+    way = int(np.flatnonzero(found.mix.units > 0)[0])
+    clashes = np.zeros_like(found.clashes)
+    clashes[:, way] = found.mix.share[:, way] > 0
+    loads = parted(plain, replace(found, clashes=clashes))
+    left = np.flatnonzero(np.isinf(loads[:, way]) & np.isfinite(found.problem.load_units[:, way]))
+    slowest = np.argmax(np.where(clashes[:, way], found.problem.load_units[:, way] / rates_of(plain), -1.0))
+    assert list(left) == [slowest]
+    assert np.isfinite(loads).any(axis=1).all()
+
+
+def rates_of(asked: Posed) -> FloatArray:
+    """The planned rate of each bucket of the one service."""
+    return asked.services[0].planned_requests_per_s
