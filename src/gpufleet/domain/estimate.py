@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
+from functools import cached_property
+from typing import Any, TypeVar
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.records import dataclass
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +32,8 @@ class LoadCurves:
     """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
 
     `requests_per_s` is the arrival rate that keeps that batch decoding. Arrivals find a decode step of `step_s`, wait
-    `queue_s` for prompts, `queue_ratio` of them at all, and see first tokens `late_s` late (`late_variance`, per column).
+    `queue_s` for prompts, `queue_ratio` of them at all, and see first tokens `late_s` late (`late_variance`, per column),
+    `running_ratio` of them, per column, find others running.
     Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, and `own_step_s` of decode steps where others
     run. Where requests differ, `prompt_squared_variation` says how much prompts do, and `prompts` has those of (class,
     statistic); `prompt` is the mean one.
@@ -43,8 +48,20 @@ class LoadCurves:
     prompt_load_ratio: FloatArray
     queue_s: FloatArray
     queue_ratio: FloatArray
+    running_ratio: FloatArray
     late_s: FloatArray
     late_variance: FloatArray
     prompt: PromptTimes
     prompt_squared_variation: float = 0.0
     prompts: Mapping[tuple[str, str], PromptTimes] = field(default_factory=dict)
+
+    def once(self, figure: Callable[..., Found], *of: Hashable) -> Found:
+        """What a function finds of these curves and whatever else it is asked of: several figures share it."""
+        if (figure, *of) not in self._found:
+            self._found[figure, *of] = figure(self, *of)
+        found: Found = self._found[figure, *of]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[Hashable, Any]:
+        return {}

@@ -37,13 +37,11 @@ from gpufleet.optimize.replicas import (
 )
 from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import ADMISSION_QUANTILE, LOAD, QUANTILES, ROOM, Capacity, capacity_within, later
+from gpufleet.performance.latencies import latency_s, tpot_s, ttft_s
 from gpufleet.performance.load_curves import (
     crowded_batch,
-    latency_percentile_s,
     load_curves_of,
     sustained_requests_per_s,
-    tpot_percentile_s,
-    ttft_percentiles_s,
 )
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.request_mix import RequestMix
@@ -245,13 +243,12 @@ def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkR
 def figure_s(curves: LoadCurves, workload: Workload, figure: tuple[str, str, str]) -> FloatArray:
     """Seconds of one latency figure (class, metric, statistic) for every candidate at every batch."""
     request_class, metric, statistic = figure
-    quantile, key = QUANTILES[statistic], (request_class, statistic)
+    quantile, answer = QUANTILES[statistic], answers(workload, request_class)
     if metric == "ttft":
-        return ttft_percentiles_s(curves, quantile, key)
-    answer = answers(workload, request_class)
+        return ttft_s(curves, quantile, request_class, statistic)
     if metric == "tpot":
-        return tpot_percentile_s(curves, quantile, answer)
-    return latency_percentile_s(curves, quantile, key, answer)
+        return tpot_s(curves, quantile, answer)
+    return latency_s(curves, quantile, request_class, statistic, answer)
 
 
 def answers(workload: Workload, request_class: str) -> TokenCounts:
