@@ -57,9 +57,10 @@ class LoadCurves:
 
     def once(self, figure: Callable[..., Found], *of: Hashable) -> Found:
         """What a function finds of these curves and whatever else it is asked of: several figures share it."""
-        if (figure, *of) not in self._found:
-            self._found[figure, *of] = figure(self, *of)
-        found: Found = self._found[figure, *of]
+        key = (figure, of)
+        if key not in self._found:
+            self._found[key] = figure(self, *of)
+        found: Found = self._found[key]
         return found
 
     @cached_property

@@ -25,14 +25,13 @@ FEWEST = 1e-12
 class Met:
     """What arrivals meet, [batch, candidate]; a column of batches where it depends on these alone.
 
-    `running_ratio` of them find others running, and wait for half a `step_s` of decoding on average. They wait `queue_s`
-    for prompts, `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where
-    others run, beside its `service_s`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
-    `late_s` late, by `late_variance`   [s^2].
+    `running_ratio` of them find others running, and wait for half a step of decoding on average. They wait `queue_s`
+    for prompts, `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where others
+    run, beside its `service_s`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
+    `late_s` late on average, with a `late_variance`   [s^2].
     """
 
     running_ratio: FloatArray
-    step_s: FloatArray
     own_step_s: FloatArray
     service_s: FloatArray
     prompt_load_ratio: FloatArray
@@ -84,7 +83,6 @@ def met_by_arrivals(
     stream_s = model.hardware.calibration.formulas.engine_steps.stream_s.value
     return Met(
         running_ratio=running,
-        step_s=step_s,
         own_step_s=rules.own_steps * step_s * np.maximum(steps, 1.0),
         service_s=service_s,
         prompt_load_ratio=load,

@@ -1,4 +1,4 @@
-"""Percentiles of sums: a part of a time is known by its mean, its variance and how far its quantile is off a normal one."""
+"""Percentiles of sums: each part is known by its mean, its variance and how far its quantile is off a normal one."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def summed(parts: Sequence[Spread]) -> Spread:
     part varies, and to the skewness by the expansion of Cornish and Fisher, in which third moments add up.
     Source: cornish-fisher-1938
 
-    >>> one, other = known_at(np.array(7.0), 1.0, 2.0, 0.95), Spread(5.0, 0.0)
+    >>> one, other = known_at(7.0, 1.0, 2.0, 0.95), Spread(5.0, 0.0)
     >>> float(summed([one, other]).at_s(0.95))
     12.0
     """
     mean_s, variance = sum_of([p.mean_s for p in parts]), sum_of([p.variance for p in parts])
-    beyond = sum_of([p.variance * p.beyond_s for p in parts if not isinstance(p.beyond_s, float)])
+    beyond = sum_of([p.variance * p.beyond_s for p in parts if np.ndim(p.beyond_s) or p.beyond_s])
     return Spread(mean_s, variance, beyond / np.maximum(variance, LEAST))
 
 
