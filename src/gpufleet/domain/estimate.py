@@ -31,12 +31,12 @@ class PromptTimes:
 class LoadCurves:
     """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
 
-    `requests_per_s` is the arrival rate that keeps that batch decoding. Arrivals find a decode step of `step_s`, wait
-    `queue_s` for prompts, `queue_ratio` of them at all, and see first tokens `late_s` late (`late_variance`, per column),
-    `running_ratio` of them, per column, find others running.
-    Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, and `own_step_s` of decode steps where others
-    run. Where requests differ, `prompt_squared_variation` says how much prompts do, and `prompts` has those of (class,
-    statistic); `prompt` is the mean one.
+    `requests_per_s` is the arrival rate that keeps that batch decoding. `running_ratio` of the arrivals, per column,
+    find others running, and a decode step of `step_s`; they wait `queue_s` for prompts, `queue_ratio` of them at all,
+    and see first tokens `late_s` late (by `late_variance`, per column). Prompts take `prompt_load_ratio` of the time:
+    each `prompt_service_s`, and `own_step_s` of decode steps where others run. Where requests differ,
+    `prompt_squared_variation` says how much the times of prompts do, and `prompts` has those of (class, statistic);
+    `prompt` is the mean one. No token takes longer than `full_step_s`.
     """
 
     batch: FloatArray
@@ -49,10 +49,11 @@ class LoadCurves:
     queue_s: FloatArray
     queue_ratio: FloatArray
     running_ratio: FloatArray
+    full_step_s: FloatArray
     late_s: FloatArray
     late_variance: FloatArray
     prompt: PromptTimes
-    prompt_squared_variation: float = 0.0
+    prompt_squared_variation: Floats = 0.0
     prompts: Mapping[tuple[str, str], PromptTimes] = field(default_factory=dict)
 
     def once(self, figure: Callable[..., Found], *of: Hashable) -> Found:

@@ -25,10 +25,11 @@ FEWEST = 1e-12
 class Met:
     """What arrivals meet, [batch, candidate]; a column of batches where it depends on these alone.
 
-    `running_ratio` of them find others running, and wait for half a step of decoding on average. They wait `queue_s`
-    for prompts, `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where others
+    `running_ratio` of them find others running, and wait for steps of decoding. They wait `queue_s` for prompts,
+    `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where others
     run, beside its `service_s`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
-    `late_s` late on average, with a `late_variance`   [s^2].
+    `late_s` late on average, with a `late_variance`   [s^2]. A token takes `full_step_s` at most: a decode step and all
+    the prompts that it has room for.
     """
 
     running_ratio: FloatArray
@@ -37,6 +38,7 @@ class Met:
     prompt_load_ratio: FloatArray
     queue_s: FloatArray
     queue_ratio: FloatArray
+    full_step_s: FloatArray
     late_s: FloatArray
     late_variance: FloatArray
 
@@ -62,7 +64,7 @@ def share_of_others(batch: Floats) -> FloatArray:
 
 def met_by_arrivals(
     model: StepModel, at: Phases, step_s: FloatArray, batch: FloatArray, rate: FloatArray, lengths: Lengths,
-    squared_variation: float,
+    squared_variation: Floats,
 ) -> Met:  # fmt: skip
     """What requests at `rate` meet at a mean `batch`; `step_s`: a decode step as they find it.
 
@@ -78,16 +80,18 @@ def met_by_arrivals(
     load = np.minimum(each_per_s * service_s, MOST_BUSY_RATIO)
     full_s = service_s + rules.own_steps * others_s * steps
     full_load = np.minimum(each_per_s * full_s, MOST_BUSY_RATIO)
-    shared_s = gated_wait_s(load, others_s, service_s, squared_variation) - others_s / 2
-    queued_s = mean_wait_s(full_load, full_s, squared_variation)
+    steps_s = gated_wait_s(load, others_s, 0.0)
+    shared_s = gated_wait_s(load, 0.0, service_s, squared_variation)
+    queued_s = others_s / 2 + mean_wait_s(full_load, full_s, squared_variation)
     stream_s = model.hardware.calibration.formulas.engine_steps.stream_s.value
     return Met(
         running_ratio=running,
         own_step_s=rules.own_steps * step_s * np.maximum(steps, 1.0),
         service_s=service_s,
         prompt_load_ratio=load,
-        queue_s=np.maximum(shared_s, queued_s),
+        queue_s=np.maximum(shared_s, queued_s - steps_s),
         queue_ratio=full_load,
+        full_step_s=np.where(rules.own_steps > 0, step_s + service_s / np.maximum(steps, FEWEST), np.inf),
         late_s=rules.late_steps * step_s * share_of_others(batch) + stream_s * batch,
         late_variance=stream_s**2 * batch,
     )

@@ -2,7 +2,8 @@
 
 TTFT is a prompt's own time, the rest of the step under way, the wait for other prompts and what is seen late. What
 follows is the answer's steps, and the prompts that others bring in between. Times add; their percentiles do not: a sum
-is known by the mean, the variance and the skewness of its parts (`spread.summed`). A figure never falls with the batch.
+is known by the mean, the variance and the skewness of its parts (`spread.summed`). Times per token never fall with the
+batch; first tokens may: a step of decoding hides launches that a lone prompt waits for.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ VARIES_BY = "p95"
 def ttft_s(curves: LoadCurves, quantile: float | None, request_class: str, statistic: str) -> FloatArray:
     """TTFT over the requests of a class at every batch of the grid; no quantile means the mean."""
     if quantile is None:
-        return rising(curves.once(mean_first_token_s, request_class))
-    return rising(curves.once(first_token_spread, quantile, request_class, statistic).at_s(quantile))
+        return curves.once(mean_first_token_s, request_class)
+    return curves.once(first_token_spread, quantile, request_class, statistic).at_s(quantile)
 
 
 def tpot_s(curves: LoadCurves, quantile: float | None, answers: TokenCounts) -> FloatArray:
@@ -32,7 +33,7 @@ def tpot_s(curves: LoadCurves, quantile: float | None, answers: TokenCounts) -> 
     if quantile is None:
         return rising(curves.once(mean_token_s, answers))
     parts = [curves.once(step_spread, quantile), prompts_met_spread(curves, quantile, answers)]
-    return rising(summed(parts).at_s(quantile))
+    return rising(np.minimum(summed(parts).at_s(quantile), curves.full_step_s))
 
 
 def latency_s(
@@ -41,14 +42,14 @@ def latency_s(
     """From arrival to the last token over the requests of a class, at every batch; no quantile means the mean."""
     if quantile is None:
         first_s = curves.once(mean_first_token_s, request_class)
-        return rising(first_s + curves.once(mean_later_s, answers))
+        return np.asarray(first_s + curves.once(mean_later_s, answers))
     first = curves.once(first_token_spread, quantile, request_class, statistic)
     later = [answer_spread(curves, quantile, statistic, answers), chance_spread(curves, quantile, answers)]
-    return rising(summed([first, *later]).at_s(quantile))
+    return summed([first, *later]).at_s(quantile)
 
 
 def rising(seconds: FloatArray) -> FloatArray:
-    """A figure that no larger batch makes shorter."""
+    """Times that no larger batch makes shorter."""
     return np.maximum.accumulate(seconds, axis=1)
 
 
@@ -72,8 +73,14 @@ def own_prompt_s(curves: LoadCurves, prompt: PromptTimes) -> FloatArray:
 
 
 def others_first_s(curves: LoadCurves) -> FloatArray:
-    """Mean time until a request's own step begins: the rest of the one under way, and others' prompts   [s]."""
-    return np.asarray(curves.running_ratio / 2 * curves.step_s + curves.queue_s)
+    """Mean time until a request's own step begins: (1 / 2 + rho) steps with their prompts, and the queue   [s]."""
+    steps = curves.running_ratio * (0.5 + curves.prompt_load_ratio)
+    return np.asarray(steps * curves.once(whole_step_s) + curves.queue_s)
+
+
+def whole_step_s(curves: LoadCurves) -> FloatArray:
+    """A step of a busy engine, with the prompts that come in as long a time: t / (1 - rho)   [s]."""
+    return np.asarray(curves.step_s * curves.once(between_prompts))
 
 
 def first_token_spread(curves: LoadCurves, quantile: float, request_class: str, statistic: str) -> Spread:
@@ -95,12 +102,12 @@ def own_prompt_spread(curves: LoadCurves, quantile: float, request_class: str, s
 
 
 def under_way_spread(curves: LoadCurves, quantile: float) -> Spread:
-    """The rest of the step under way: none where nothing runs, else uniform."""
-    running = curves.running_ratio
+    """The rest of the step under way, uniform where one is, and the prompts that come in it: `others_first_s`."""
+    running, whole_s = curves.running_ratio, curves.once(whole_step_s)
     at, deviation = np.maximum(1 - (1 - quantile) / running, 0.0), np.sqrt(running / 3 - running**2 / 4)
-    of_step = known_at(at, running / 2, deviation, quantile)
-    step_s = curves.step_s
-    return Spread(of_step.mean_s * step_s, of_step.variance * step_s**2, of_step.beyond_s * step_s)
+    rest = known_at(at, running / 2, deviation, quantile)
+    mean_s = curves.once(others_first_s) - curves.queue_s
+    return Spread(mean_s, rest.variance * whole_s**2, rest.beyond_s * whole_s)
 
 
 def queue_spread(curves: LoadCurves, quantile: float) -> Spread:
@@ -128,7 +135,8 @@ def mean_token_s(curves: LoadCurves, answers: TokenCounts) -> FloatArray:
     (t + rho G E[1 / (output - 1)]) / (1 - rho)   G: `since_arrival_s`, rho: `prompt_load_ratio`
     """
     before_s = curves.prompt_load_ratio * curves.once(since_arrival_s)
-    return np.asarray((curves.step_s + steps_ratio(answers, 1) * before_s) * curves.once(between_prompts))
+    token_s = (curves.step_s + steps_ratio(answers, 1) * before_s) * curves.once(between_prompts)
+    return np.minimum(token_s, curves.full_step_s)
 
 
 def steps_ratio(answers: TokenCounts, power: int) -> float:
@@ -176,12 +184,13 @@ def mean_later_s(curves: LoadCurves, answers: TokenCounts) -> FloatArray:
     """From the first token to the last, on average over answers: (t (output - 1) + rho G) / (1 - rho)   [s]."""
     steps = max(answers.mean - 1, 0.0)
     before_s = min(steps, 1.0) * curves.prompt_load_ratio * curves.once(since_arrival_s)
-    return np.asarray((steps * curves.step_s + before_s) * curves.once(between_prompts))
+    later_s = (steps * curves.step_s + before_s) * curves.once(between_prompts)
+    return np.minimum(later_s, steps * curves.full_step_s) if steps else later_s
 
 
 def answer_spread(curves: LoadCurves, quantile: float, statistic: str, answers: TokenCounts) -> Spread:
     """The time of answers of several lengths, where all steps are as on average."""
-    per_token_s = curves.step_s * curves.once(between_prompts)
+    per_token_s = curves.once(whole_step_s)
     tokens = known_at(answers.at(statistic), answers.mean, answers.mean * answers.squared_variation**0.5, quantile)
     later_s, beyond_s = curves.once(mean_later_s, answers), tokens.beyond_s * per_token_s
     return Spread(later_s, tokens.variance * per_token_s**2, beyond_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves, PromptTimes
-from gpufleet.domain.workload import Workload
+from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.performance.arrivals import met_by_arrivals
 from gpufleet.performance.latencies import VARIES_BY, between_columns
 from gpufleet.performance.queueing import poisson_percentile
@@ -54,13 +55,14 @@ def load_curves_of(
 ) -> LoadCurves:
     """The same of candidates whose kernels are gathered already, over another grid if one is given."""
     grid, mix, candidates = batch_grid() if grid is None else grid, mix_of(workload), model.candidates
-    lengths, variation = mix.lengths, mix.prompt_squared_variation
+    lengths, variation = mix.lengths, 0.0
     batch = np.repeat(grid[:, None], len(candidates), axis=1)
     at, prompts = phases(model, batch, lengths), dict[tuple[str, str], PromptTimes]()
     if mix.prompts is not None:
         prefills_s = mixed_prefills_s(model, mix, mix.prompts)
         at = replace(at, prompt_extra_s=at.prompt_extra_s * work_ratio_of(mix.prompts, prefills_s))
         prompts = prompt_times(model, mix, workload.classes, statistics_of(workload), prefills_s)
+        variation = service_variation(workload.classes, prompts)
     rate = carried_requests_per_s(model, at, batch, lengths)
     step_s = np.maximum.accumulate(between_columns(at.decode_step_s.T, grid, grid + 1), axis=1)
     met = met_by_arrivals(model, at, step_s.T, grid[:, None], rate, lengths, variation)
@@ -76,10 +78,11 @@ def load_curves_of(
         queue_s=by_candidate(met.queue_s),
         queue_ratio=by_candidate(met.queue_ratio),
         running_ratio=met.running_ratio[:, 0],
+        full_step_s=by_candidate(met.full_step_s),
         late_s=by_candidate(met.late_s),
         late_variance=met.late_variance[:, 0],
         prompt=PromptTimes(lone_ttft_s(model, lengths), host_s, 1.0),
-        prompt_squared_variation=variation,
+        prompt_squared_variation=np.reshape(variation, (-1, 1)),
         prompts=prompts,
     )
 
@@ -87,9 +90,25 @@ def load_curves_of(
 def statistics_of(workload: Workload) -> list[list[str]]:
     """Percentiles of each class's figures for which its prompts are looked at, and the one that says how they vary."""
     wanted = {(name, statistic) for name, metric, statistic in workload.figures if metric != "tpot"}
-    wanted = {each for each in wanted if each[1] != "mean"}
-    wanted |= {(name, VARIES_BY) for name, _ in wanted}
-    return [sorted(statistic for name, statistic in wanted if name == c.name) for c in workload.classes]
+    named = [{statistic for name, statistic in wanted if name == c.name} for c in workload.classes]
+    return [sorted((names | {VARIES_BY}) - {"mean"}) for names in named]
+
+
+def service_variation(
+    classes: Sequence[RequestClass], prompts: Mapping[tuple[str, str], PromptTimes]
+) -> FloatArray | float:
+    """Squared variation of the time that prompts of all classes take on a busy engine, per candidate   [1].
+
+    sum w m^2 (1 + c^2) - 1   m: a class's mean over that of all, c: what a long prompt of it takes more, over how many
+    deviations its length lies beyond the mean. Attention is quadratic; experts are read for few tokens as for many.
+    """
+    rates = np.array([c.rate_requests_per_s for c in classes])
+    squared: FloatArray | float = -1.0
+    for c, share in zip(classes, rates / rates.sum(), strict=True):
+        mean, long = (prompts[c.name, statistic] for statistic in ("mean", VARIES_BY))
+        spread = (long.service_ratio - mean.service_ratio) / long.deviations if long.deviations else 0.0
+        squared = squared + share * (mean.service_ratio**2 + spread**2)
+    return np.maximum(squared, 0.0)
 
 
 def loads_of_curves(model: StepModel, workload: Workload) -> list[StepLoad]:

@@ -34,7 +34,7 @@ def test_later_percentiles_are_never_sooner(answers: TokenCounts) -> None:
 
 
 @pytest.mark.parametrize("answers", [ALIKE, SPREAD], ids=["alike", "spread"])
-def test_no_figure_falls_with_the_batch(answers: TokenCounts) -> None:
+def test_no_figure_falls_with_the_batch_where_a_busy_engine_takes_no_less(answers: TokenCounts) -> None:
     for statistic, quantile in {"mean": None, **STATISTICS}.items():
         assert all((np.diff(seconds) >= 0).all() for seconds in figures(linear_curves(), answers, statistic, quantile))
 
