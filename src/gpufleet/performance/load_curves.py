@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves, PromptTimes
 from gpufleet.domain.workload import RequestClass, Workload
-from gpufleet.performance.arrivals import met_by_arrivals
+from gpufleet.performance.arrivals import Met, met_by_arrivals
 from gpufleet.performance.latencies import VARIES_BY, between_columns
 from gpufleet.performance.queueing import poisson_percentile
 from gpufleet.performance.request_mix import (
@@ -34,6 +34,7 @@ from gpufleet.performance.serving import (
 )
 from gpufleet.performance.step import StepLoad, StepModel
 
+NOT_AT_ALL: Floats = 0.0
 LEAST_BATCH, SMALLEST_BATCH, LARGEST_BATCH, GRID_RATIO = 0.001, 0.1, 2048.0, 1.2
 
 
@@ -54,37 +55,43 @@ def load_curves_of(
     model: StepModel, workload: Workload, largest_batch: FloatArray, grid: FloatArray | None = None
 ) -> LoadCurves:
     """The same of candidates whose kernels are gathered already, over another grid if one is given."""
-    grid, mix, candidates = batch_grid() if grid is None else grid, mix_of(workload), model.candidates
-    lengths, variation = mix.lengths, 0.0
-    batch = np.repeat(grid[:, None], len(candidates), axis=1)
-    at, prompts = phases(model, batch, lengths), dict[tuple[str, str], PromptTimes]()
+    grid, mix = batch_grid() if grid is None else grid, mix_of(workload)
+    batch = np.repeat(grid[:, None], len(model.candidates), axis=1)
+    at, prompts, variation = phases(model, batch, mix.lengths), dict[tuple[str, str], PromptTimes](), NOT_AT_ALL
     if mix.prompts is not None:
         prefills_s = mixed_prefills_s(model, mix, mix.prompts)
         at = replace(at, prompt_extra_s=at.prompt_extra_s * work_ratio_of(mix.prompts, prefills_s))
         prompts = prompt_times(model, mix, workload.classes, statistics_of(workload), prefills_s)
         variation = service_variation(workload.classes, prompts)
-    rate = carried_requests_per_s(model, at, batch, lengths)
+    rate = carried_requests_per_s(model, at, batch, mix.lengths)
     step_s = np.maximum.accumulate(between_columns(at.decode_step_s.T, grid, grid + 1), axis=1)
-    met = met_by_arrivals(model, at, step_s.T, grid[:, None], rate, lengths, variation)
-    host_s = request_host_s(model, lengths)
+    met = met_by_arrivals(model, at, step_s.T, grid[:, None], rate, mix.lengths, variation)
+    alone = PromptTimes(lone_ttft_s(model, mix.lengths), request_host_s(model, mix.lengths), 1.0)
     return LoadCurves(
         batch=grid,
         requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,
         step_s=step_s,
-        prompt_service_s=by_candidate(met.service_s),
-        own_step_s=by_candidate(met.own_step_s),
-        prompt_load_ratio=by_candidate(met.prompt_load_ratio),
-        queue_s=by_candidate(met.queue_s),
-        queue_ratio=by_candidate(met.queue_ratio),
-        running_ratio=met.running_ratio[:, 0],
-        full_step_s=by_candidate(met.full_step_s),
-        late_s=by_candidate(met.late_s),
-        late_variance=met.late_variance[:, 0],
-        prompt=PromptTimes(lone_ttft_s(model, lengths), host_s, 1.0),
+        **columns_of(met),
+        prompt=alone,
         prompt_squared_variation=np.reshape(variation, (-1, 1)),
         prompts=prompts,
     )
+
+
+def columns_of(met: Met) -> dict[str, FloatArray]:
+    """What arrivals meet as curves hold it: [candidate, batch], or [batch] where it depends on the batch alone."""
+    return {
+        "prompt_service_s": by_candidate(met.service_s),
+        "own_step_s": by_candidate(met.own_step_s),
+        "prompt_load_ratio": by_candidate(met.prompt_load_ratio),
+        "queue_s": by_candidate(met.queue_s),
+        "queue_ratio": by_candidate(met.queue_ratio),
+        "running_ratio": met.running_ratio[:, 0],
+        "full_step_s": by_candidate(met.full_step_s),
+        "late_s": by_candidate(met.late_s),
+        "late_variance": met.late_variance[:, 0],
+    }
 
 
 def statistics_of(workload: Workload) -> list[list[str]]:
@@ -94,16 +101,14 @@ def statistics_of(workload: Workload) -> list[list[str]]:
     return [sorted((names | {VARIES_BY}) - {"mean"}) for names in named]
 
 
-def service_variation(
-    classes: Sequence[RequestClass], prompts: Mapping[tuple[str, str], PromptTimes]
-) -> FloatArray | float:
+def service_variation(classes: Sequence[RequestClass], prompts: Mapping[tuple[str, str], PromptTimes]) -> Floats:
     """Squared variation of the time that prompts of all classes take on a busy engine, per candidate   [1].
 
     sum w m^2 (1 + c^2) - 1   m: a class's mean over that of all, c: what a long prompt of it takes more, over how many
     deviations its length lies beyond the mean. Attention is quadratic; experts are read for few tokens as for many.
     """
     rates = np.array([c.rate_requests_per_s for c in classes])
-    squared: FloatArray | float = -1.0
+    squared: Floats = -1.0
     for c, share in zip(classes, rates / rates.sum(), strict=True):
         mean, long = (prompts[c.name, statistic] for statistic in ("mean", VARIES_BY))
         spread = (long.service_ratio - mean.service_ratio) / long.deviations if long.deviations else 0.0
