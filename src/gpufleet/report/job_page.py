@@ -69,7 +69,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-LATE = ("late", "late_with_cap", "training_late", "training_never_ends")
+LATE = ("late", "late_on_spot", "late_with_cap", "training_late", "training_never_ends")
 TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
