@@ -118,6 +118,20 @@ def test_a_gpu_more_is_worth_what_it_saves(plan: SchedulePlan, tmp_path: Path) -
     assert lab.one_more.late_weighted_hours == 0.0  # five GPUs do not hold a gang of four beside two either
 
 
+def test_a_gpu_more_is_not_priced_where_a_longer_search_may_save_as_much(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the solver nothing proves that the jobs must be late."""
+    monkeypatch.setattr("gpufleet.optimize.schedule.best.is_installed", lambda: False)
+    _, said, _ = ask(SMALL, "-o", "json")
+    unproved = SchedulePlan.model_validate_json(said)
+    assert unproved.late_weighted_hours > unproved.least_late_weighted_hours
+    assert all(pool.one_more is None for pool in unproved.pools)
+    _, page, _ = ask(SMALL)
+    assert "late hours (as found)" not in page
+    assert "One GPU more is not priced, as the search is not done: --time-limit 60s" in " ".join(page.split())
+
+
 def test_the_answer_is_read_back_from_its_json(ask: Ask, plan: SchedulePlan) -> None:
     _, said, _ = ask(SMALL, "-o", "json")
     assert SchedulePlan.model_validate_json(said) == plan
