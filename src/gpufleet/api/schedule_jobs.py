@@ -144,7 +144,7 @@ class Durations:
         plan = batch_plan(model, self.tables, {**words, "gpus": [gpu]})
         if not plan.is_feasible:
             raise Infeasible(f"it does not run on {gpu}")
-        answer = plan.answer
+        answer = plan.deployments[0]
         low, high = answer.work_ratios
         replica = max(round(answer.gpus_per_replica), 1)
         return BatchDuration(answer.work_s * answer.replicas, plan.startup_s, replica, low, high, answer.grade)
