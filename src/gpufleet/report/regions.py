@@ -7,6 +7,7 @@ from collections import Counter
 from gpufleet.report.fleet_mix import NO_MIX, fleet_mix_page, headline
 from gpufleet.report.numbers import duration, percent, plural, ranged, ranged_duration, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_by
 from gpufleet.report.region_map import region_map
 from gpufleet.report.words import REGION_REASONS
 from gpufleet.results.base import Figure
@@ -178,16 +179,9 @@ def egress_line(e: EgressCost) -> str:
     cost = (
         "price not known"
         if e.usd_per_month is None
-        else f"{ranged_usd(e.usd_per_month)} a month ({e.source} {e.as_of})"
+        else f"{ranged_by(e.usd_per_month, usd)} a month ({e.source} {e.as_of})"
     )
     return f"{sent}: {cost}; a copy of the weights is {significant(e.weights_gb)} GB"
-
-
-def ranged_usd(figure: Figure) -> str:
-    """Money with its range."""
-    if figure.low is None or figure.high is None:
-        return usd(figure.value)
-    return f"{usd(figure.value)} ({usd(figure.low)} to {usd(figure.high)})"
 
 
 def users_notes(plan: RegionPlan) -> list[str]:
