@@ -111,8 +111,9 @@ median half-width of ranges, sqrt(high / low) - 1, of those that ship where the 
 
 **What flatters these figures.** The form of the equations (which small kernels count, overhead by kernel and by
 sequence), which measured kernels make a curve, the eras, the weight of the priors and the rule for ranges were chosen
-while looking at these very errors; so were four constants that are set and not fitted (SGLang's synchrony, prompts per
-client where nobody says, the rate of the second-level cache, bytes per logit of TensorRT-LLM before 0.15). Options that
+while looking at these very errors; so were seven constants that are set and not fitted (SGLang's synchrony, prompts per
+client where nobody says, the rate of the second-level cache, bytes per logit of TensorRT-LLM before 0.15, passes over
+keys and values, time of an expert and 16-bit time of int4 and int8 products in transformers). Options that
 benchmark scripts start engines with were looked up where errors were large
 ([14](decisions/0014-launch-options-are-conditions.md)). Rows that our curves call impossible (more prompt work than the
 time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows of an engine

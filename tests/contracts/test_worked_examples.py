@@ -53,9 +53,9 @@ def usd_per_token(row: dict[str, Any], estimate: dict[str, Any]) -> float:
     return float(row["price_per_gpu_usd_per_hour"] / estimate["output_tokens_per_s"]["value"])
 
 
-def test_there_are_sixteen_and_the_index_leads_to_each() -> None:
+def test_there_are_nineteen_and_the_index_leads_to_each() -> None:
     index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 17)]
+    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 20)]
     assert [page.name for page in PAGES if f"]({page.name})" not in index] == []
 
 
@@ -205,3 +205,29 @@ def test_16_a_mixture_of_experts_runs_near_what_was_published(answers: Any) -> N
     [plan] = answers(16)
     assert held(best(plan)["speed"]["tokens_per_s_per_gpu"], 8901)  # Megatron-Bridge, release 26.04
     assert best(plan)["speed"]["mfu_ratio"] < 0.3
+
+
+def regions_of(plan: dict[str, Any]) -> set[str]:
+    return {f"{m['cloud']} {m['region']}" for m in plan["machines"]}
+
+
+def test_17_who_has_to_stay_is_served_there_and_staying_costs_more(answers: Any) -> None:
+    free, stays, all_there = answers(17)
+    assert free["usd_per_hour"] < stays["usd_per_hour"] <= all_there["usd_per_hour"]
+    served = {a["users"]: stays["copies"][a["copies"]]["deployment"]["region"] for a in stays["at_users"]}
+    assert not served[0].startswith("us-")
+    assert served[1].startswith("us-")
+
+
+def test_18_a_short_limit_takes_machines_on_both_sides_at_ten_times_the_price(answers: Any) -> None:
+    long, short = answers(18)
+    assert all(region.startswith("aws us-") for region in regions_of(long))
+    assert {region.split()[1][:2] for region in regions_of(short)} == {"us", "eu"}
+    assert short["usd_per_hour"] > 10 * long["usd_per_hour"]
+    assert all(r["usd_per_hour_alone"] is None for r in short["regions"])
+
+
+def test_19_a_clean_grid_is_a_place_and_a_budget_holds(answers: Any) -> None:
+    clean, budget = answers(19)
+    assert all(r["grid"]["value"] <= 30 for r in clean["regions"])
+    assert sum(e["g_co2e_per_hour"]["high"] for e in budget["emitted"]) <= 100

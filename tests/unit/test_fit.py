@@ -204,4 +204,6 @@ def test_an_engine_that_splits_by_layer_is_offered_no_tensor_parallelism() -> No
 def test_a_model_that_the_engine_does_not_implement_does_not_fit() -> None:
     found = fit("mpt-7b", "H100:1", "2k", engine="sglang")
     assert (found.verdict, found.binding_limit) == ("does not fit", "engine")
-    assert any(note.startswith("Engines that implement mpt models: llama.cpp, TensorRT-LLM") for note in found.notes)
+    assert any(
+        note.startswith("Engines that implement mpt models: AutoAWQ, llama.cpp, TensorRT-LLM") for note in found.notes
+    )

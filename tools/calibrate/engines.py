@@ -10,7 +10,7 @@ import argparse
 import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from tools.calibrate.serving_rows import (
 
 from gpufleet.catalog.calibration import Loan, loan_for
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.performance.uncertainty import borrowed_log_ratios
 from gpufleet.provenance import Grade
@@ -38,7 +39,9 @@ from gpufleet.provenance import Grade
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "gpufleet" / "data" / "calibration"
 WAS_LEFT_OUT = ROOT / "measurements" / "left_out"
+ERA_TABLES = DATA / "engines.toml"
 SOURCE = "measurements-serving"
+ALL_ENGINES = "all engines"
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,9 @@ STEP = Stage(
         "sequence_overhead_s",
         "prefill_mixing_ratio",
         "eager_kernel_s",
+        "eager_int8_wo_ratio",
+        "eager_int4_ratio",
+        "eager_awq_ratio",
     ),
     ("tpot", "rate", "latency"),
 )
@@ -130,20 +136,30 @@ CONSTANTS = (
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
     Constant("eager_kernel_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
-    Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
+    Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 1.0, 3.0),  # below 1: faster than kernels that were measured
     Constant("request_overhead_s", "s", 5e-3, 1e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
 )
+OF_SOME_ERAS = (
+    Constant("eager_int8_wo_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
+    Constant("eager_int4_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
+    Constant("eager_awq_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
+)
 
 
-PRIOR = {c.name: c.prior for c in CONSTANTS}
+def constants_of(era: Era) -> list[Constant]:
+    """The constants of an era with its priors: those of all engines, and what it alone has a prior for."""
+    known = (*CONSTANTS, *(c for c in OF_SOME_ERAS if c.name in era.priors))
+    general = [replace(c, spread=c.spread * era.freedom) for c in known]
+    own = {name: {"prior": p.value, "spread": p.spread} for name, p in era.priors.items()}
+    return [replace(c, **own.get(c.name, {})) for c in general]
 
 
 def fit(data: Sequence[PointBatch], era: Era) -> dict[str, float]:
     """Constants that bring predictions nearest to the measurements: first the step, on which the first token rests."""
-    values = dict(PRIOR)
+    values = {c.name: c.prior for c in constants_of(era)}
     for stage in (STEP, FIRST_TOKEN):
         values |= fit_stage(data, era, stage, values, PRIOR_WEIGHT)
     return values
@@ -155,8 +171,8 @@ def fit_stage(
     """Robust least squares over one stage's constants, drawn towards the values that they come with."""
     if not data:
         return {}
-    free = [c for c in CONSTANTS if c.name in stage.constants]
-    spread = np.array([c.spread * era.freedom for c in free])
+    free = [c for c in constants_of(era) if c.name in stage.constants]
+    spread = np.array([c.spread for c in free])
     prior = np.array([values[c.name] for c in free])
 
     def constants(scaled: FloatArray) -> dict[str, float]:
@@ -330,7 +346,7 @@ def left_out_rows(everything: Sequence[Scored]) -> list[dict[str, object]]:
     for s in everything:
         r = s.residual
         groups[r.era.engine, r.era.name, r.point.source, r.quantity].append(s)
-        groups["all engines", "", "all sources", r.quantity].append(s)
+        groups[ALL_ENGINES, "", "all sources", r.quantity].append(s)
     return [_left_out_row(key, group) for key, group in sorted(groups.items())]
 
 
@@ -349,7 +365,7 @@ def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[s
 
 def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) -> str:
     """One era as a TOML table; the ranges of its constants are the priors' spread, their points the rows fitted."""
-    units = {c.name: c.unit for c in CONSTANTS} | UNITS
+    units = {c.name: c.unit for c in (*CONSTANTS, *OF_SOME_ERAS)} | UNITS
     points = sum(len(b.points) for b in data)
     models = sorted({p.model_id for b in data for p in b.points})
     lines = ["[[era]]", f'engine = "{era.engine}"', f'name = "{era.name}"']
@@ -373,6 +389,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--leave-out", choices=sorted(GROUPINGS), default="model")
     parser.add_argument("--lend-kernels", action="store_true", help="a GPU left out borrows kernel curves too")
     parser.add_argument("--report-only", action="store_true", help="write no constants, only the left-out table")
+    parser.add_argument("--only", nargs="+", metavar="ENGINE", help="write tables and rows of these engines alone")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -389,12 +406,39 @@ def run(arguments: argparse.Namespace) -> None:
     print_summary(rows)
     print_headlines(everything)
     name = arguments.leave_out.replace("-", "_") + "_and_kernels" * arguments.lend_kernels
-    write_rows(WAS_LEFT_OUT / f"left_out_{name}.csv", rows)
+    path = WAS_LEFT_OUT / f"left_out_{name}.csv"
+    write_rows(path, [*rows_of_others(path, arguments.only), *rows_of(rows, arguments.only)])
     if not arguments.report_only:
         data, ranges = by_era(points), Ranges.learnt(outside, beyond_log)
         found = {e: c | ranges.constants(e.family_key, e.key, e.span_key) for e, c in fit_family(data).items()}
-        tables = [era_toml(e, constants, data[e]) for e, constants in found.items()]
-        DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+        tables = {e.key: era_toml(e, constants, data[e]) for e, constants in found.items()}
+        tables |= {key: table for key, table in shipped_tables().items() if not is_written(key[0], arguments.only)}
+        ERA_TABLES.write_text("\n\n".join(tables.values()) + "\n", encoding="utf-8")
+
+
+def is_written(engine: str, only: Sequence[str] | None) -> bool:
+    """Whether what is fitted of an engine replaces what ships."""
+    return only is None or engine in only
+
+
+def shipped_tables() -> dict[tuple[str, str], str]:
+    """The tables of all eras as they ship, letter for letter."""
+    tables = ERA_TABLES.read_text(encoding="utf-8").strip().split("\n\n")
+    eras = toml_of(ERA_TABLES)["era"]
+    return {(era["engine"], era["name"]): table for era, table in zip(eras, tables, strict=True)}
+
+
+def rows_of_others(path: Path, only: Sequence[str] | None) -> list[dict[str, object]]:
+    """Rows of a left-out table that stay as they are; those of all engines together are always new."""
+    if only is None:
+        return []
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [dict(row) for row in csv.DictReader(stream) if row["engine"] not in (ALL_ENGINES, *only)]
+
+
+def rows_of(rows: Sequence[dict[str, object]], only: Sequence[str] | None) -> list[dict[str, object]]:
+    """Rows that replace what ships, and those of all engines."""
+    return [row for row in rows if row["engine"] == ALL_ENGINES or is_written(str(row["engine"]), only)]
 
 
 def print_summary(rows: Sequence[dict[str, object]]) -> None:
@@ -418,7 +462,8 @@ def print_headlines(everything: Sequence[Scored]) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, object]]) -> None:
-    """A CSV file with one line per group."""
+    """A CSV file with one line per group, in the order of their names."""
+    rows = sorted(rows, key=lambda row: [str(row[name]) for name in ("engine", "era", "source", "quantity")])
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from tools.calibrate.serving_rows import Point
 
@@ -12,12 +13,19 @@ from gpufleet.catalog.engine_eras import version_key
 Key: TypeAlias = tuple[str, str]
 
 
+class Prior(NamedTuple):
+    """Where a fit of a constant begins, and how far it may pull it from there."""
+
+    value: float
+    spread: float
+
+
 @dataclass(frozen=True)
 class Era:
     """Versions of an engine below `until` that share constants.
 
     Eras of one `parent` differ by degrees: each is drawn towards what all of them fit together. `freedom` scales how
-    far a fit may go from its prior.
+    far a fit may go from its prior; `priors` are those of constants that are known better than of engines in general.
     """
 
     engine: str
@@ -26,6 +34,7 @@ class Era:
     grade: str = "measured"
     freedom: float = 1.0
     parent: str | None = None
+    priors: Mapping[str, Prior] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> Key:
@@ -51,6 +60,22 @@ class Era:
         )
 
 
+PLAIN_TRANSFORMERS = {
+    # 0.76 to 0.78 ms a layer of Qwen-1.8B, 7B and 14B in bf16 (QwenLM/Qwen README.md@2df8e8ac45), of ten kernels
+    "eager_kernel_s": Prior(77e-6, 12e-6),
+    # some 45 kernels a layer, of which we count ten: the others take 2 to 3 us each
+    "kernel_overhead_s": Prior(9e-6, 3e-6),
+    # nothing is mixed into a prefill, and nothing scheduled
+    "prefill_scale_ratio": Prior(1.0, 0.3),
+    "eager_int8_wo_ratio": Prior(1.0, 0.3),
+    "eager_int4_ratio": Prior(1.0, 0.3),
+    "eager_awq_ratio": Prior(1.0, 0.3),
+}
+FUSED_AWQ = {
+    # 0.18 to 0.20 ms a layer on an A100, 28 to 40 layers: TinyChat's modules, which AutoAWQ's come from
+    "eager_kernel_s": Prior(18e-6, 6e-6),
+    "prefill_scale_ratio": Prior(1.0, 0.3),
+}
 ERAS = (
     Era("vllm", "V0, before 0.8", "0.8"),
     Era("vllm", "V1, 0.8 to 0.12", "0.13", parent="V1"),
@@ -63,7 +88,8 @@ ERAS = (
     Era("tensorrt-llm", "PyTorch runtime, 1.1 and later", None, parent="PyTorch"),
     Era("gpt-fast", "2023-2024", None),
     Era("fastertransformer", "5", None),
-    Era("transformers", "4", None, "transferred", 8.0),
+    Era("transformers", "4", None, "transferred", 3.0, priors=PLAIN_TRANSFORMERS),
+    Era("autoawq", "fused modules", None, "transferred", 3.0, priors=FUSED_AWQ),
     Era("llama.cpp", "2023-2024", None, "transferred", 3.0),
 )
 

@@ -28,7 +28,7 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
-from gpufleet.domain.precision_labels import kv_precision, weight_format
+from gpufleet.domain.precision_labels import AWQ, LABELS, kv_precision, weight_format
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.links import usual_link
@@ -103,7 +103,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
     precision = weight_precision_of(row)
     if not row.text("model_id") or not row.text("gpu_id"):
         raise ValueError("shape or GPU unknown")
-    if not set((precision or "bf16").split("+")) <= set(PRECISIONS):
+    if not set((precision or "bf16").split("+")) <= {*PRECISIONS, AWQ}:
         raise ValueError(f"no such precision: {precision}")
     return Point(
         source=row.text("source") if scenario != CLOSED_LOOP else f"{row.text('client')} {engine.name} {layout.gpu}",
@@ -213,7 +213,7 @@ class PointBatch:
     @cached_property
     def group_sizes(self) -> FloatArray:
         """How many points share each point's model, GPU and precision."""
-        keys = [(p.model_id, p.gpu, p.precision) for p in self.points]
+        keys = [(p.model_id, p.gpu, LABELS.get(p.precision or "", p.precision)) for p in self.points]
         counts = Counter(keys)
         return np.array([counts[key] for key in keys], dtype=np.float64)
 

@@ -10,7 +10,8 @@ from gpufleet.accuracy.benchmark_clients import launch_options
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.calibration import load_habits
-from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engine_eras import load_engine, release_in
+from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -19,8 +20,6 @@ from gpufleet.performance.token_lengths import log_normal
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import POISSON
 
-RELEASE = re.compile(r"\bvllm (\d+(?:\.\w+)+)|^v?(\d+(?:\.\w+)+)", re.IGNORECASE)
-LAST_OF_A_SERIES = ".99"
 CHECKPOINT_FORMAT = re.compile(r"(?<![a-z0-9])w\d+a\d+(?![a-z0-9])", re.IGNORECASE)
 LONGEST_ANSWER = re.compile(r"\b(?:capped at|max) ([\d,]+)")
 BURSTINESS = re.compile(r"\bburstiness ([\d.]+)")
@@ -39,7 +38,7 @@ def replica_row(row: MeasurementRow) -> MeasurementRow:
     cells = dict(row.cells)
     if gpus is not None:
         cells["num_gpus"] = str(gpus // replicas)
-    cells["engine_version"] = release_of(row.text("engine_version"))
+    cells["engine_version"] = release_in(find_engine(row.text("engine")), row.text("engine_version"))
     cells["longest_tokens"] = str(longest_tokens(row) or "")
     named = CHECKPOINT_FORMAT.search(row.text("model"))
     if named is not None and row.text("precision") and precision_of(named.group()) is not None:
@@ -61,16 +60,6 @@ def replicas_of(row: MeasurementRow) -> int:
     if replicas > MOST_REPLICAS:
         raise UsageError("too many replicas", found=replicas, expected=f"at most {MOST_REPLICAS:,}")
     return replicas
-
-
-def release_of(label: str) -> str:
-    """The engine's own release in the label of a build; the label where it holds none; of a series, 0.8.x, its last.
-
-    >>> release_of("0.7.3 (V0)"), release_of("llm-d-dev 0.0.4 (vLLM 0.8.x build)"), release_of("nightly")
-    ('0.7.3', '0.8.99', 'nightly')
-    """
-    found = RELEASE.search(label.strip())
-    return label if found is None else (found.group(1) or found.group(2)).replace(".x", LAST_OF_A_SERIES)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpufleet.domain.precision import PRECISIONS
+from gpufleet.domain.precision_labels import AWQ
 from gpufleet.inputs.measurements import MeasurementRow
 
 SAME_FORMAT = {
@@ -21,10 +22,10 @@ SAME_FORMAT = {
     "w8a16": "int8_wo",
     "w8a8": "int8",
     "smoothquant": "int8",
-    "awq": "int4",
-    "awq_int4": "int4",
-    "int4_awq": "int4",
+    "awq_int4": "awq",
+    "int4_awq": "awq",
     "int4_g32": "int4",
+    "int4_wo": "int4",
     "gptq": "int4",
     "gptq_int4": "int4",
     "gptq_4_bit_g128": "int4",
@@ -46,7 +47,7 @@ def precision_of(text: str) -> str | None:
         return None
     if folded in SAME_FORMAT:
         return SAME_FORMAT[folded]
-    return folded if folded in PRECISIONS else text.strip()
+    return folded if folded in (*PRECISIONS, AWQ) else text.strip()
 
 
 def weight_precision_of(row: MeasurementRow) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,20 @@ import numpy as np
 from gpufleet.answers.fleet_mix import used_ways
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
+from gpufleet.domain.mix import ROUNDING, Loss
 from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.place import Place
 from gpufleet.domain.site import GridCarbon, PowerUsage, SiteFigures
 from gpufleet.domain.slo import Limit
 from gpufleet.memory.weights import weights_bytes_per_device
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.corrected import Rated, as_sent
+from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, percentile_at_users_s, probing
+from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
 from gpufleet.performance.summed_latency import network_delays
@@ -28,18 +33,22 @@ from gpufleet.pricing.energy import per_million_tokens, site_g_co2_per_hour, sit
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, UserNetwork, UserPlace
-from gpufleet.units import GB
+from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, UserNetwork, UserPlace
+from gpufleet.units import GB, HOUR, MEGA
 
 
 class RegionFacts(NamedTuple):
-    """What is known of a region: where it is, its grid and site, and what bytes that leave it cost."""
+    """What is known of a region: where it is, its grid and site, and what bytes that leave it cost.
+
+    `usd_per_million_answer_tokens`: on their way out, at the first price that is paid; 0 where none is known.
+    """
 
     place: Place | None
     country: str | None
     grid: GridCarbon | None
     usage: PowerUsage
     egress: EgressPrice | None
+    usd_per_million_answer_tokens: float = 0.0
 
 
 Facts = Mapping[RegionKey, RegionFacts]
@@ -83,6 +92,9 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
     """One region."""
     alone = [cheapest_alone(posed, s, key) for s in range(len(posed.services))]
     usd = None if any(a is None for a in alone) else sum(a.usd_per_hour for a in alone if a is not None)
+    if usd is not None:
+        tokens_per_s = sum(float(np.sum(service.answer_tokens_per_s)) for service in posed.services)
+        usd += tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens
     first = next((a for a in alone if a is not None), None)
     prices = {} if first is None else prices_of(posed, first.offer)
     reach = posed.services[0].reach
@@ -95,7 +107,7 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         longitude_degrees=None if facts.place is None else facts.place.longitude_degrees,
         is_chosen=is_chosen,
         usd_per_hour_alone=usd,
-        machines=None if usd is None else " + ".join(a.words for a in alone if a is not None),
+        machines=None if usd is None else machines_words(a for a in alone if a is not None),
         why_not=None if usd is not None else why_not(posed, key, facts),
         on_demand_usd=price_of(prices.get(PriceKind.ON_DEMAND)),
         spot_usd=price_of(prices.get(PriceKind.SPOT)),
@@ -105,21 +117,30 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         grid_year=None if facts.grid is None else facts.grid.year,
         grid_source=None if facts.grid is None else facts.grid.source,
         power_usage_ratio=facts.usage.ratio.expected,
-        egress_usd_per_gb=first_paid(facts.egress),
+        egress_usd_per_gb=None if facts.egress is None else facts.egress.first_paid_usd_per_gb,
     )
 
 
 class Alone(NamedTuple):
-    """Machines of one offer that serve a whole service."""
+    """Machines of one offer that serve a whole service, `each` with so many replicas of a row."""
 
     offer: Offer
+    row: int
+    each: int
     machines: int
-    usd_per_hour: float
 
     @property
-    def words(self) -> str:
-        """How many of which."""
-        return f"{self.machines}x {self.offer.instance}"
+    def usd_per_hour(self) -> float:
+        """What they cost."""
+        return self.machines * effective_price(self.offer)
+
+
+def machines_words(alone: Iterable[Alone]) -> str:
+    """How many of which, of all services together."""
+    held: dict[str, int] = {}
+    for each in alone:
+        held[each.offer.instance] = held.get(each.offer.instance, 0) + each.machines
+    return " + ".join(f"{count}x {instance}" for instance, count in held.items())
 
 
 def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:
@@ -128,12 +149,26 @@ def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:
     found: list[Alone] = []
     for offer in (o for o in s.question.offers if region_of(o) == key):
         for row, each in posed.layouts[service].get((offer.cloud, offer.instance), ()):
-            rates = s.rates_from(key, [row])[:, 0]
+            rates = s.rates_from(key, [row])[:, 0] if s.reach else s.whole_requests_per_s[[row] * len(s.buckets)]
             if np.all(rates > 0):
-                count = math.ceil(float(np.sum(s.planned_requests_per_s / (rates * each))) - 1e-9)
-                if offer.can_supply(count):
-                    found.append(Alone(offer, count, count * effective_price(offer)))
-    return min(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value), default=None)
+                count = machines_for(float(np.sum(s.planned_requests_per_s / (rates * each))), s.question.demand, each)
+                found.append(Alone(offer, row, each, count))
+    ordered = sorted(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value))
+    mixed = (as_mixed(s, key, alone) for alone in ordered)
+    return next((alone for alone in mixed if alone is not None and alone.offer.can_supply(alone.machines)), None)
+
+
+def as_mixed(service: Service, key: RegionKey, alone: Alone) -> Alone | None:
+    """The same with as many machines as all requests take together; None where they do not go together."""
+    rate, demand = service.sustained_whole(alone.row, key) * alone.each, service.question.demand
+    if not rate > 0:
+        return None
+    return alone._replace(machines=machines_for(demand.planned_requests_per_s / rate, demand, alone.each))
+
+
+def machines_for(load: float, demand: Demand, each: int) -> int:
+    """Machines for a load, at least the copies that were asked for, and those that may fail."""
+    return max(math.ceil(load - ROUNDING), -(-demand.min_replicas // each)) + demand.spare_machines
 
 
 def why_not(posed: Posed, key: RegionKey, facts: RegionFacts) -> str:
@@ -193,13 +228,6 @@ def figure_of(spread: Spread, unit: str, grade: Grade) -> Figure:
     return Figure(value=spread.expected, unit=unit, low=spread.low, high=spread.high, grade=grade.label)
 
 
-def first_paid(price: EgressPrice | None) -> float | None:
-    """The first tier that costs something; zero where all are free; None where no price is known."""
-    if price is None:
-        return None
-    return next((tier.usd_per_gb for tier in price.tiers if tier.usd_per_gb > 0), 0.0)
-
-
 def at_users(posed: Posed, found: Rated, copies: Sequence[MixCopies]) -> list[AtUsers]:
     """What users of every place meet of every objective that the network adds to."""
     return [row for at, w in enumerate(used_ways(found)) for row in met_by_users(posed, found, w, at, copies[at])]
@@ -238,6 +266,33 @@ def around(network: NetworkLatency, median_s: float) -> NetworkLatency:
     """The same network with another median."""
     jitter_s = network.p95_s - network.median_s
     return NetworkLatency(median_s, median_s + jitter_s, median_s, median_s, network.grade, network.source)
+
+
+def lost_regions(posed: Posed, found: Rated) -> list[RegionLost]:
+    """Where requests go when each region that has machines is lost, where the mix has to survive that."""
+    machines = found.mix.machines
+    bought = {" ".join(region_of(o)): region_of(o) for o, n in zip(posed.offers, machines, strict=True) if n > 0}
+    losses = [loss for loss in found.problem.losses if loss.name in bought]
+    if not is_installed():
+        return []
+    rows = (lost_region(posed, found, loss, bought[loss.name]) for loss in losses)
+    return [row for row in rows if row is not None]
+
+
+def lost_region(posed: Posed, found: Rated, loss: Loss, key: RegionKey) -> RegionLost | None:
+    """One region that is lost; None where what is left does not carry all."""
+    left = loss.left(found.mix.units)
+    share = cheapest_split(found.problem, left)
+    if share is None:
+        return None
+    needed, _ = as_sent(posed, found.problem, share)
+    rates = np.concatenate([[b.rate_requests_per_s for b in service.buckets] for service in posed.services])
+    shares: dict[str, float] = {}
+    for w in np.flatnonzero(share.any(axis=0)):
+        name = " ".join(region_of(posed.offers[posed.ways[int(w)].offer]))
+        shares[name] = shares.get(name, 0.0) + float(rates @ share[:, w] / np.sum(rates))
+    busiest = float(np.max(needed / np.where(left > 0, left, 1.0)))
+    return RegionLost(cloud=key[0], region=key[1], shares=shares, busiest_ratio=busiest)
 
 
 def emitted(posed: Posed, found: Rated, copies: Sequence[MixCopies], facts: Facts, site: SiteFigures) -> list[Emitted]:
@@ -297,21 +352,23 @@ def egress_costs(
         key, model = region_of(posed.offers[posed.ways[w].offer]), posed.services[posed.ways[w].service].question.model
         sent[key] = sent.get(key, 0.0) + row.requests_per_s * output_tokens(posed, found, w)
         weights[key] = weights.get(key, 0.0) + float(weights_bytes_per_device(model.arch, model.arch.weights, 1, 1, 1))
-    return [egress_cost(key, tokens, weights[key], facts[key].egress, site) for key, tokens in sent.items()]
+    return [egress_cost(key, tokens, weights[key], facts[key], site) for key, tokens in sent.items()]
 
 
 def egress_cost(
-    key: RegionKey, tokens_per_s: float, weights_bytes: float, price: EgressPrice | None, site: SiteFigures
+    key: RegionKey, tokens_per_s: float, weights_bytes: float, facts: RegionFacts, site: SiteFigures
 ) -> EgressCost:
     """One region."""
-    each = site.bytes_per_streamed_token
+    each, price = site.bytes_per_streamed_token, facts.egress
     usd = answers_usd_per_month(tokens_per_s, 1.0, each, price)
     return EgressCost(
         cloud=key[0],
         region=key[1],
         gb_per_month=answers_gb_per_month(tokens_per_s, 1.0, each.value),
+        usd_per_hour=None if usd is None else tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens,
         usd_per_month=None if usd is None else figure_of(usd, "USD/month", Grade.ROOFLINE),
         weights_gb=weights_bytes / GB,
+        weights_usd=None if price is None else weights_bytes / GB * price.first_paid_usd_per_gb,
         source=None if price is None else price.source,
         as_of=None if price is None else price.as_of,
     )

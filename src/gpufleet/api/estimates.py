@@ -21,7 +21,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.api.started_engines import started_engine
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
-from gpufleet.catalog.engine_eras import newer_than_known
+from gpufleet.catalog.engine_eras import version_notes
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -82,8 +82,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    newer = newer_than_known(engine, asked.engine_version)
-    version, formats = [newer] if newer else [], (asked.precision, asked.kv_precision)
+    version, formats = version_notes(engine, asked.engine_version), (asked.precision, asked.kv_precision)
     if split is not None:
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes]})

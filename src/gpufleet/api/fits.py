@@ -11,7 +11,7 @@ from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.vision import with_images
-from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
+from gpufleet.catalog.engine_eras import checked_version, remembering, version_notes, with_memory_era
 from gpufleet.catalog.engines import engines_that_implement, find_engine, load_engines, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -78,7 +78,7 @@ def fit(
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
     notes = [
-        *filter(None, [gpu.note, newer_than_known(engine, engine_version)]),
+        *filter(None, [gpu.note, *version_notes(engine, engine_version)]),
         *image_notes(arch),
         *arch.notes,
         *fit_notes(question),

@@ -41,13 +41,14 @@ from gpufleet.results.base import Input
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
-MOST_SERVICES = 100
-WHOLE_SHARE, SEARCH_SHARE = 0.2, 0.6
+MOST_SERVICES, MOST_CUT = 100, 12
+"""Services of one mix, and of how many the lengths are told apart."""
+WHOLE_SHARE, SEARCH_SHARE = 0.35, 0.8
 """Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
 
 The rest is for what limits, shares and machine types are worth.
 """
-ROUND_SHARE = 0.5
+ROUND_SHARE = 0.6
 """Of the time that is left for the mix, for each round of it."""
 QUESTION_SHARE = 0.3
 """Of the time that is left then, for each question of what limits, shares and offers are worth."""
@@ -59,6 +60,7 @@ INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
 BY_BOTH = "A router sends requests by prompt and answer: it has to foretell how long an answer gets"
 BY_NOTHING = "A router sends any length to any row, by weights: sending lengths apart would not cost less"
+BY_USERS = "A router sends users to the nearest copies with room, at no higher cost of what leaves"
 AS_MIXED = "Each row is rated by the requests that it gets, mixed as they come; its percentiles are of these"
 SURVIVES = "Every objective also holds after each loss, once the router has split requests over what is left"
 
@@ -196,8 +198,8 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
     whole = posed_of(asked, is_cut=False)
     found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
-    posed = posed_of(asked, is_cut=True)
-    routed = found_mix(asked, posed)
+    posed = whole if len(asked.prepared) > MOST_CUT else posed_of(asked, is_cut=True)
+    routed = None if posed is whole else found_mix(asked, posed)
     both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
     if not both:
         return without_mix(asked, posed)
@@ -402,6 +404,7 @@ def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:
     """How requests are told apart, how they are rated, and what may be lost."""
     is_cut = any(len(s.buckets) > len(s.classes) for s in posed.services)
     by = (BY_BOTH if asked.request.route_by == BOTH else BY_PROMPT) if is_cut else BY_NOTHING
+    by = by if asked.reach is None else BY_USERS
     return [by, AS_MIXED, *([SURVIVES] if asked.terms.has_losses else [])]
 
 
@@ -416,6 +419,8 @@ def further_notes(asked: Asked) -> list[str]:
 
 def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float | None:
     """What the cheapest mix without an offer costs; None where that is not known well, or no mix does without it."""
+    if asked.left_s(1.0) <= 0:
+        return None
     most = posed.problem.most_machines.copy()
     most[offer] = 0.0
     without = replace(posed, problem=replace(posed.problem, most_machines=most))
@@ -435,14 +440,14 @@ def asked_beside(asked: Asked, posed: Posed, first: Rated | None) -> Mix | None:
 
 
 def usd_free(asked: Asked, posed: Posed, found: Rated) -> float | None:
-    """What it would cost if clouds had no shares, as far as is found: no more than with them."""
+    """What it would cost if clouds had no shares, no more than with them; None where that is not known well."""
     if not posed.problem.shares:
         return None
     free = replace(posed, problem=replace(posed.problem, shares=()))
     alone = on_one_type(free)
     is_cheaper = alone is not None and alone.mix.usd_per_hour < found.mix.usd_per_hour
     mix = asked_beside(asked, free, alone if is_cheaper else found)
-    return None if mix is None else mix.usd_per_hour
+    return None if mix is None or mix.gap_ratio > KNOWN_WELL else mix.usd_per_hour
 
 
 def weight_shares(posed: Posed, mix: Mix, terms: Terms) -> dict[str, float]:

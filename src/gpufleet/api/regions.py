@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.answers.regions import RegionFacts, at_users, egress_costs, emitted, region_rows, user_places
+from gpufleet.answers.regions import (
+    RegionFacts,
+    at_users,
+    egress_costs,
+    emitted,
+    lost_regions,
+    region_of,
+    region_rows,
+    user_places,
+)
 from gpufleet.api.mixes import (
     MOST_SERVICES,
     Asked,
@@ -21,11 +30,12 @@ from gpufleet.api.mixes import (
     without_mix,
 )
 from gpufleet.api.requests import ServeRequest
+from gpufleet.api.sun import followed_sun
 from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network_latency import load_measured_round_trips, load_network_model
-from gpufleet.catalog.sites import grid_carbon, load_site_figures, power_usage, spread_of
+from gpufleet.catalog.sites import grid_carbon, grid_years, load_site_figures, power_usage, spread_of
 from gpufleet.catalog.user_places import region_place, user_place
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Spread
@@ -34,16 +44,18 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.gathered import gathered, nearest, on_cleaner_grids
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
 from gpufleet.optimize.mixes.terms import CARBON
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.performance.network_latency import round_trip
+from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
-from gpufleet.questions.regions import RegionRequest, parse_users
+from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import RegionPlan
-from gpufleet.units import KILO
+from gpufleet.units import KILO, MILLISECOND
 
 LESS_CARBON = 0.9
 """Of what is emitted: what a kilogram less costs is asked of so much."""
@@ -72,22 +84,93 @@ def plan_regions(
         raise UsageError(
             "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
         )
+    refuse_contradictions(terms)
     tables = load_catalog() if catalog is None else catalog
     asked = placed(understood_mix(terms, asked_of, budget_usd_per_hour, tables), terms, tables)
     posed = posed_of(asked)
-    found = found_mix(asked, posed) if posed.ways else None
-    if found is None and not posed.ways:
-        raise Infeasible("no region serves as asked", hint=nowhere_hint(asked, terms))
+    refuse_unserved(asked, posed, terms)
+    sound = found_mix(asked, posed)
+    found = None if sound is None else settled(asked, posed, sound, terms, tables)
     mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
-    return RegionPlan(**dict(mix), **said_of_places(asked, terms, posed, found, mix.copies, tables))
+    of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
+    if found is not None and asked.reach is not None and terms.follow_the_sun:
+        of_places = {**of_places, "sun": followed_sun(asked, posed, found, asked.reach, tables)}
+    return RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
 
 
-def nowhere_hint(asked: Asked, request: RegionRequest) -> str:
-    """What to ask otherwise."""
-    if asked.reach is None:
-        return "Allow more regions, clouds or GPUs."
-    grid = " or a dirtier grid" if request.max_grid is not None else ""
-    return f"Allow a longer limit, more regions, clouds or GPUs{grid}; 'gpufleet mix' leaves the network out."
+def settled(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:
+    """The mix in fewer regions and on cleaner grids where that costs no more, users sent to the nearest with room."""
+    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in posed.offers}}
+    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+    return nearest(posed, on_cleaner_grids(posed, gathered(posed, found), known))
+
+
+def refuse_unserved(asked: Asked, posed: Posed, request: RegionRequest) -> None:
+    """Say of whose requests no region keeps the limits, and why."""
+    reach, carried = asked.reach, np.asarray(np.isfinite(posed.problem.load_units).any(axis=1))
+    if carried.all():
+        refuse_lone_region(posed, request)
+        return
+    if reach is None:
+        raise Infeasible("no region serves as asked", hint="Allow more regions, clouds or GPUs.")
+    buckets = [bucket for service in posed.services for bucket in service.buckets]
+    users = reach.users[next(b.users or 0 for b, is_carried in zip(buckets, carried, strict=True) if not is_carried)]
+    sold = {(offer.cloud, offer.region) for offer in asked.offers}
+    grid = " and with a grid that clean" if request.max_grid is not None else ""
+    if users.stays_in is not None and not sold & users.stays_in:
+        stay = " or ".join(request.stay or ())
+        raise Infeasible(
+            f"users in {users.place.name} have to be served in {stay}, where nothing allowed is sold{grid}",
+            hint="Allow a region there (--regions), or leave the area out of --stay.",
+        )
+    nearest = min((n.median_s for (at, _), n in reach.network.items() if reach.users[at] is users), default=math.inf)
+    raise Infeasible(
+        f"no region keeps the limits of users in {users.place.name}: the nearest is {duration_words(nearest)} away",
+        hint="Allow a longer limit, or more regions, clouds or GPUs; 'gpufleet mix' leaves the network out.",
+    )
+
+
+def refuse_lone_region(posed: Posed, request: RegionRequest) -> None:
+    """Refuse to survive the loss of a region that alone serves some users."""
+    if not request.survive_region:
+        return
+    where = np.array([" ".join(region_of(posed.offers[way.offer])) for way in posed.ways])
+    alone = [set(where[np.isfinite(row)]) for row in posed.problem.load_units if len(set(where[np.isfinite(row)])) == 1]
+    if alone:
+        raise Infeasible(
+            f"no other region can take over for {alone[0].pop()}",
+            hint="Allow more regions or a longer limit, or leave --survive-region out.",
+        )
+
+
+def duration_words(seconds: float) -> str:
+    """A round trip in words, as it is most often."""
+    return f"{seconds / MILLISECOND:.0f} ms" if math.isfinite(seconds) else "at an unknown distance"
+
+
+def unbound_areas(asked: Asked, request: RegionRequest) -> Iterator[str]:
+    """Areas that no users are in: they hold nobody."""
+    if asked.reach is not None and request.stay and all(group.stays_in is None for group in asked.reach.users):
+        yield f"No users are in {' or '.join(request.stay)}: --stay holds nobody there"
+
+
+def refuse_contradictions(request: RegionRequest) -> None:
+    """Refuse words that mean nothing together."""
+    if request.stay and not request.users:
+        raise UsageError(
+            "an area to stay in is of users, and there are none", found="--stay without --users",
+            hint="Say where they are: --users eu=60%,us=40%; or --regions eu, which keeps all there.",
+        )  # fmt: skip
+    if request.follow_the_sun and not request.users:
+        raise UsageError(
+            "the sun is followed to users, and there are none", found="--follow-the-sun without --users",
+            hint="Say where they are: --users eu=60%,us=40%.",
+        )  # fmt: skip
+    years = grid_years()
+    if request.year is not None and request.year not in years:
+        raise UsageError(
+            "no grid is known of that year", found=request.year, expected=f"from {min(years)} to {max(years)}"
+        )
 
 
 def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
@@ -98,7 +181,7 @@ def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
     )
     asked = replace(asked, prepared=prepared)
     reach = reach_of(request, asked.offers, tables) if request.users else None
-    terms = asked.terms
+    terms = replace(asked.terms, usd_per_million_answer_tokens=dict(egress_of_answers(asked.offers, tables)))
     if request.carbon_budget is not None:
         kg = dict(machine_carbon(asked.offers, request.year, tables))
         terms = replace(terms, most_kg_per_hour=request.carbon_budget, kg_per_hour=kg)
@@ -112,14 +195,33 @@ def clean_offers(offers: Iterable[Offer], request: RegionRequest, tables: Catalo
     kept = tuple(o for o in offers if is_clean(o.cloud, o.region, request.max_grid, request.year, tables))
     if not kept:
         most = f"at most {request.max_grid:g} g CO2e/kWh"
-        raise Infeasible("no allowed region has a grid that clean", hint=f"Allow more than {most}, or more clouds.")
+        raise Infeasible(f"no allowed region has a grid of {most}", hint=f"{cleanest(offers, request, tables)}.")
     return kept
+
+
+def cleanest(offers: Iterable[Offer], request: RegionRequest, tables: Catalog) -> str:
+    """The cleanest grid of all offers, in words."""
+    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in offers}}
+    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+    if not known:
+        return "No grid of an allowed region is known; allow more regions or clouds"
+    key = min(known, key=lambda key: (known[key], key))
+    return f"The cleanest that is known is {' '.join(key)}, {known[key]:.3g} g CO2e/kWh"
 
 
 def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: Catalog) -> bool:
     """Whether the grid of a region is known to emit at most so much."""
     found = grid_carbon(tables, cloud, region, year)
     return found is not None and found.g_co2e_per_kwh.expected <= most_g
+
+
+def egress_of_answers(offers: Iterable[Offer], tables: Catalog) -> Iterator[tuple[RegionKey, float]]:
+    """What a million tokens of answers, streamed, cost on their way out of each region that has a price   [USD]."""
+    each = load_site_figures().bytes_per_streamed_token.value
+    for key in sorted({(offer.cloud, offer.region) for offer in offers}):
+        price = egress_price(tables, *key)
+        if price is not None:
+            yield key, answers_usd_per_million_tokens(each, price.first_paid_usd_per_gb)
 
 
 def machine_carbon(
@@ -157,11 +259,21 @@ def reach_of(request: RegionRequest, offers: Sequence[Offer], tables: Catalog) -
 
 def user_group(words: str, share: float, request: RegionRequest, tables: Catalog) -> UserGroup:
     """Users of a place, who stay in the areas asked for where they are in one."""
-    place = user_place(tables, words)
+    place = place_of_users(tables, words)
     areas = {area: regions_in(tables, area, None) for area in known_areas(request.stay or (), tables)}
     own = [regions for area, regions in areas.items() if is_in(place, words, area, tables)]
     stays = frozenset((r.cloud, r.region) for regions in own for r in regions)
     return UserGroup(place, share, stays if own else None)
+
+
+def place_of_users(tables: Catalog, words: str) -> Place:
+    """Where users are; several places without shares are told apart from one that is not known."""
+    try:
+        return user_place(tables, words)
+    except UnknownName:
+        if "," not in words:
+            raise
+        raise UsageError("users of several places have shares", found=words, expected=USERS_EXPECTED) from None
 
 
 def known_areas(areas: Sequence[str], tables: Catalog) -> list[str]:
@@ -197,12 +309,15 @@ def said_of_places(
         "at_users": at_users(posed, found, copies),
         "emitted": emitted(posed, found, copies, facts, load_site_figures()),
         "egress": egress_costs(posed, found, copies, facts, load_site_figures()),
+        "egress_usd_per_hour": float(np.sum(found.problem.sending * found.mix.share)),
+        "lost": lost_regions(posed, found),
         "usd_per_kg_saved": usd_per_kg(asked, posed, found, request, tables),
     }
 
 
 def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[RegionKey, RegionFacts]:
     """What is known of every region that sells."""
+    usd = asked.terms.usd_per_million_answer_tokens
     return {
         key: RegionFacts(
             region_place(tables, *key),
@@ -210,6 +325,7 @@ def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[Regi
             grid_carbon(tables, *key, request.year),
             power_usage(*key, request.year),
             egress_price(tables, *key),
+            usd.get(key, 0.0),
         )
         for key in sorted({(offer.cloud, offer.region) for offer in asked.offers})
     }
@@ -237,5 +353,8 @@ def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest,
         MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
     )
     problem = replace(posed.problem, limits=limits, most_machines=np.where(known, posed.problem.most_machines, 0.0))
-    mix = asked_beside(asked, replace(posed, problem=problem), None)
-    return None if mix is None else (mix.usd_per_hour - found.mix.usd_per_hour) / (now * (1 - LESS_CARBON))
+    lean = asked_beside(asked, replace(posed, problem=problem), None)
+    if lean is None:
+        return None
+    saved = now - float(limits[-1].per_machine @ lean.machines)
+    return float((lean.usd_per_hour - found.mix.usd_per_hour) / saved)

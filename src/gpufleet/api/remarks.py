@@ -119,6 +119,12 @@ def read_for_each_query_head(arch: Architecture, candidates: Candidates) -> list
     )
     if not np.isfinite(cache_bytes_per_s_of(candidates, heads)).any():
         return []
+    passes = candidates.engine_figure("kv_passes_per_query_head", 0.0)[0]
+    if passes > 0:
+        return [
+            f"Keys and values are written out for each query head and moved {passes:g} times a step: a judgement "
+            "fitted to published runs of transformers 4.38 and 4.46, not a measured kernel."
+        ]
     rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)[0] / GB
     return [
         f"This version reads keys and values anew for each query head, at {rate:g} GB/s for each multiprocessor: a "

@@ -31,6 +31,7 @@ from gpufleet.domain.precision import (
     Precision,
     WeightFormat,
 )
+from gpufleet.domain.precision_labels import AWQ
 from gpufleet.errors import UsageError
 
 _DTYPES = {"bfloat16": BF16, "bf16": BF16, "float16": FP16, "fp16": FP16, "half": FP16, "float32": FP32, "float": FP32}
@@ -92,7 +93,8 @@ def _quantised_format(quantization: Mapping[str, object], base: Precision, archi
         return WeightFormat.uniform(base)
     if str(quantization.get("quant_method")) == "mxfp4":
         return WeightFormat.experts_only(precision, base)
-    return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
+    kept = _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
+    return replace(kept, is_awq=str(quantization.get("quant_method")).lower() == AWQ)
 
 
 def gguf_format(file_type: object, bits_per_weight: object, name: str) -> WeightFormat:

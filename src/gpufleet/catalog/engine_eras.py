@@ -22,6 +22,8 @@ RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
 VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
 NAMED_BUILD = (sys.maxsize,)
+STATED_FIRST = re.compile(r"(v?[0-9]+(?:\.[0-9]\w*)+)(?=[\s(,;])", re.ASCII)
+LAST_OF_A_SERIES = ".99"
 
 
 @dataclass(frozen=True)
@@ -83,17 +85,36 @@ def era_of(engine: str, version: str | None = None) -> EngineEra:
     return next(era for era in eras if era.until is None or (version is not None and era.holds(version)))
 
 
+def release_in(profile: EngineProfile, label: str) -> str:
+    """The engine's own release in words about a build; the words where they hold none; of a series, 0.8.x, its last.
+
+    It stands after the engine's name, else first.
+
+    >>> vllm = find_engine("vllm")
+    >>> [release_in(vllm, words) for words in ("0.7.3 (V0)", "llm-d-dev 0.0.4 (vLLM 0.8.x build)", "v0.9")]
+    ['0.7.3', '0.8.99', 'v0.9']
+    """
+    words = label.strip()
+    if VERSION.fullmatch(words):
+        return words
+    names = "|".join(re.escape(name) for name in (profile.name, profile.title, *profile.aliases))
+    after_name = re.search(rf"(?<![\w-])(?:{names})[ -]v?([0-9]+(?:\.[0-9x]\w*)+)", words, re.IGNORECASE | re.ASCII)
+    found = after_name or STATED_FIRST.match(words)
+    return words if found is None else found.group(1).replace(".x", LAST_OF_A_SERIES)
+
+
 def checked_version(engine: str, version: str | None) -> str | None:
     """A version that an engine could have: numbers, with a suffix or without, or the name of a build.
 
-    >>> checked_version("vllm", "0.11.2"), checked_version("trtllm", "1.2.0rc6.post2")
-    ('0.11.2', '1.2.0rc6.post2')
+    >>> [checked_version("vllm", version) for version in ("0.11.2", "0.12.0rc6.post2", "0.7.3 (V0)")]
+    ['0.11.2', '0.12.0rc6.post2', '0.7.3']
     """
     if version is None:
         return None
     profile = find_engine(engine)
-    if VERSION.fullmatch(version.strip()) and may_exist(profile, version):
-        return version
+    release = release_in(profile, version)
+    if VERSION.fullmatch(release) and may_exist(profile, release):
+        return release
     newest = profile.newest_version
     such = f"such as {newest}, the newest that is known" if newest else "such as 0.11.2"
     names = "; ".join(era.name for era in load_eras().get(profile.name, ()))
@@ -112,15 +133,28 @@ def may_exist(profile: EngineProfile, version: str) -> bool:
     return any(numbers[:2]) and numbers[0] <= version_key(profile.newest_version)[0] + 1
 
 
-def newer_than_known(engine: str, version: str | None) -> str | None:
-    """A warning where a version is newer than any that was measured; it is taken to behave like the newest.
+def version_notes(engine: str, version: str | None) -> list[str]:
+    """Warnings where words about a build were read as a release, and where it is newer than any that was measured.
 
-    >>> newer_than_known("sglang", "0.5.9.post1") is None
-    True
+    >>> version_notes("vllm", "0.7.3 (V0)")
+    ["vLLM '0.7.3 (V0)' is read as release 0.7.3: it takes the constants of era V0, before 0.8"]
     """
     if version is None:
-        return None
+        return []
     profile = find_engine(engine)
+    release = release_in(profile, version)
+    era = era_of(engine, release).name
+    read = f"{profile.title} {version.strip()!r} is read as release {release}: it takes the constants of era {era}"
+    newer = newer_than_known(profile, release)
+    return [*([read] if release != version.strip() else []), *([newer] if newer else [])]
+
+
+def newer_than_known(profile: EngineProfile, version: str) -> str | None:
+    """A warning where a version is newer than any that was measured; it is taken to behave like the newest.
+
+    >>> newer_than_known(find_engine("sglang"), "0.5.9.post1") is None
+    True
+    """
     if profile.newest_version is None or version_key(version) == NAMED_BUILD:
         return None
     newest = version_key(profile.newest_version)

@@ -66,6 +66,16 @@ def grid_carbon(catalog: Catalog, cloud: str, region: str, year: int | None = No
     return GridCarbon(spread, found.year, " ".join(place), grade, found.source)
 
 
+def grid_years() -> frozenset[int]:
+    """Years of which the grid of some region is known.
+
+    >>> 2024 in grid_years()
+    True
+    """
+    table = yearly_figures("grid_carbon.csv", "g_co2e_per_kwh")
+    return frozenset(year for of_region in table.values() for year in of_region)
+
+
 def nearby(catalog: Catalog, table: Figures, key: RegionKey, year: int | None) -> RegionKey:
     """The nearest region in the same country that has a figure; no name where none is near."""
     here, found = region_place(catalog, *key), [(SAME_GRID_KM, "", "")]

@@ -40,6 +40,11 @@ class EgressPrice:
             reached = tier.to_gb
 
     @property
+    def first_paid_usd_per_gb(self) -> float:
+        """The price of the first tier that costs something; 0 where none does."""
+        return next((tier.usd_per_gb for tier in self.tiers if tier.usd_per_gb > 0), 0.0)
+
+    @property
     def known_to_gb(self) -> float:
         """How much of a month's bytes a price is published for."""
         return self.tiers[-1].to_gb if self.tiers else 0.0

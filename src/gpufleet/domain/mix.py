@@ -118,7 +118,8 @@ class MixProblem:
     `usd_per_hour`, `most_machines` (infinite: any number), `machines_today`, `leaving_usd_per_hour` (what each machine
     of today that is given up costs for the hours that its change is spread over): [offer].
     `least_replicas`: [service]. `losses`: each is survived on its own, all objectives kept; so is any choice of
-    `spare_machines` machines that fail together.
+    `spare_machines` machines that fail together. `sending_usd_per_hour`: [bucket, way], what its answers cost on their
+    way out where the whole bucket is sent that way; None: nothing.
     """
 
     load_units: FloatArray
@@ -136,6 +137,7 @@ class MixProblem:
     shares: tuple[Share, ...] = ()
     losses: tuple[Loss, ...] = ()
     spare_machines: int = 0
+    sending_usd_per_hour: FloatArray | None = None
 
     @classmethod
     def of_types(cls, load_units: FloatArray, usd_per_hour: FloatArray, most_machines: FloatArray) -> MixProblem:
@@ -171,10 +173,22 @@ class MixProblem:
         """Offers of machines."""
         return len(self.usd_per_hour)
 
-    def cost_usd_per_hour(self, machines: FloatArray) -> float:
-        """What machines cost, with what giving up those of today costs   [USD/h]."""
+    def cost_usd_per_hour(self, machines: FloatArray, share: FloatArray | None = None) -> float:
+        """What machines cost, with giving up those of today and sending shares of the buckets there   [USD/h]."""
         given_up = np.maximum(self.machines_today - machines, 0.0)
-        return float(machines @ self.usd_per_hour + given_up @ self.leaving_usd_per_hour)
+        sent = 0.0 if share is None else float(np.sum(self.sending * share))
+        return float(machines @ self.usd_per_hour + given_up @ self.leaving_usd_per_hour) + sent
+
+    @property
+    def least_sending_usd_per_hour(self) -> float:
+        """What answers cost on their way out at least, each bucket sent the way that is cheapest for it."""
+        usable = np.where(np.isfinite(self.load_units), self.sending, np.inf)
+        return float(np.sum(np.min(usable, axis=1, initial=np.inf)))
+
+    @property
+    def sending(self) -> FloatArray:
+        """What each bucket's answers cost on their way out of each way, [bucket, way]."""
+        return np.zeros_like(self.load_units) if self.sending_usd_per_hour is None else self.sending_usd_per_hour
 
     def machines_of(self, units: FloatArray) -> FloatArray:
         """Machines that hold so many units of every way, [offer]."""

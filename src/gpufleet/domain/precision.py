@@ -57,7 +57,8 @@ class WeightFormat:
 
     Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
-    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp.
+    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp;
+    `is_awq`: its int4 is laid out for AWQ's kernels, not GPTQ's.
     """
 
     name: str
@@ -69,6 +70,7 @@ class WeightFormat:
     kv: Precision | None = None
     is_narrowed: bool = False
     is_gguf: bool = False
+    is_awq: bool = False
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:

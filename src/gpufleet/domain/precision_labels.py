@@ -17,13 +17,14 @@ LABELS = {
     "fp4": "nvfp4",
     "gguf": "q4_k_m",
     "gptq": "int4",
+    "int4_wo": "int4",
     "half": "fp16",
     "w4a16": "int4",
     "w8a16": "int8_wo",
     "w8a8": "int8",
 }
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
-OWN = "own"
+OWN, AWQ = "own", "awq"
 
 
 def weight_format(arch: Architecture, label: str | None = None) -> WeightFormat:
@@ -39,7 +40,7 @@ def weight_format(arch: Architecture, label: str | None = None) -> WeightFormat:
     experts = _precision(expert_label) if expert_label else linear
     if _is_own(arch, linear_label, experts):
         return arch.weights
-    return _converted(arch, linear, experts)
+    return replace(_converted(arch, linear, experts), is_awq=linear_label == AWQ)
 
 
 def _precision(label: str) -> Precision:

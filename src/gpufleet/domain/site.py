@@ -38,7 +38,7 @@ class PowerUsage:
 
 @dataclass(frozen=True)
 class SiteFigures:
-    """What is taken where no table says it: bytes of an answer, power beside GPUs, ranges of published figures."""
+    """What is taken where no table says it: bytes of an answer, power beside GPUs, ranges, the day of users."""
 
     bytes_per_streamed_token: Sourced
     bytes_per_whole_token: Sourced
@@ -46,3 +46,5 @@ class SiteFigures:
     unknown_pue: Sourced
     grid_carbon_ratio: Sourced
     pue_ratio: Sourced
+    users_peak_over_mean: Sourced
+    users_peak_hour: Sourced

@@ -50,7 +50,7 @@ class Field:
         """What each replica sustains within the objectives; 0 where it does not fit."""
         curves = load_curves_of(self.model, demand.workload, held_sequences(self.memory, demand))
         caution = Caution.at(demand.confidence, self.model, curves.batch, demand.lengths)
-        return capacity(curves, self.model.candidates, demand, caution).requests_per_s
+        return capacity(curves, demand, caution).requests_per_s
 
     def heat(self, demand: Demand) -> Heat:
         """Who runs under a demand, and how many machines each then needs."""

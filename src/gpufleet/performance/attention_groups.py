@@ -77,8 +77,9 @@ class Heads:
 class DecodeAttention(KernelGroup):
     """Attention of new tokens over the KV cache.
 
-    `cache_bytes_per_s`: second-level cache of the devices whose engine reads keys and values anew for each query head;
-    infinite where its kernel reads them once for all queries of a group.
+    `cache_bytes_per_s`: second-level cache of the devices whose engine reads keys and values anew for each query head,
+    or memory over the passes of one that writes them out for each; infinite where its kernel reads them once for all
+    queries of a group.
     """
 
     curves: AttentionCurves
@@ -126,7 +127,7 @@ class DecodeAttention(KernelGroup):
         return bool(np.any(np.isfinite(self.cache_bytes_per_s)))
 
     def read_per_head_s(self, at: StepTokens) -> FloatArray:
-        """Keys and values that every query head reads out of the second-level cache; 0 where they share them   [s]."""
+        """Keys and values that every query head reads for itself; 0 where they share them   [s]."""
         h, kv_bytes = self.heads, self.curves.decode.bytes_per_element
         read = decode_bytes(at.decoding, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
         return np.asarray(read / self.cache_bytes_per_s)

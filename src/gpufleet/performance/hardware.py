@@ -18,7 +18,22 @@ from gpufleet.domain.calibration import (
     engine_index,
 )
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.precision import PRECISIONS
 from gpufleet.records import dataclass
+
+
+def dequantised(name: str) -> str:
+    """The format that weights are multiplied in where a kernel only stores them in another.
+
+    >>> dequantised("int4"), dequantised("fp8")
+    ('bf16', 'fp8')
+    """
+    precision = PRECISIONS[name]
+    return (
+        precision.arithmetic
+        if precision.bytes_per_element < PRECISIONS[precision.arithmetic].bytes_per_element
+        else name
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +102,13 @@ class Hardware:
         return self.calibration.mixer(operator, c.accelerator, self._formats("base"), c.weight_format, self._engine)
 
     def _gemm(self, part: str) -> GemmCurves:
-        c = self.candidates
-        return self.calibration.gemm(c.accelerator, self._formats(part), c.weight_format, self._engine)
+        """Products in the format of the weights; in 16 bits where an engine takes as long as if they had them."""
+        c, formats = self.candidates, self._formats(part)
+        index, slow = c.weight_format, c.engine_figure("weights_only_as_16_bits", 0.0) > 0
+        if np.any(slow):
+            index = np.where(slow, index + len(formats), index)
+            formats = formats + [dequantised(name) for name in formats]
+        return self.calibration.gemm(c.accelerator, formats, index, self._engine)
 
     def _formats(self, part: str) -> list[str]:
         return [getattr(weights, part).name for weights in self.candidates.palette.weight_formats]

@@ -413,14 +413,19 @@ def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
     """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
 
     Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
-    from memory, the others find them in the second-level cache, at a rate for each multiprocessor.
+    from memory, the others find them in the second-level cache, at a rate for each multiprocessor. An engine that
+    writes keys and values out for every query head moves them through memory, `kv_passes_per_query_head` times.
     """
     shared = candidates.engine_figure("shared_query_heads", np.inf)
     group = heads.num_heads / heads.num_kv_heads
-    cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    gpus = candidates.palette.accelerators
+    cores = np.array([gpu.sm_count or np.inf for gpu in gpus])[candidates.accelerator]
+    memory_bytes_per_s = np.array([gpu.bandwidth_bytes_per_s for gpu in gpus])[candidates.accelerator]
     rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)
     is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
-    return np.where(is_shared, np.inf, cores * rate)
+    passes = candidates.engine_figure("kv_passes_per_query_head", 0.0)
+    written_out = np.divide(memory_bytes_per_s, passes, out=np.full(len(candidates), np.inf), where=passes > 0)
+    return np.asarray(np.minimum(np.where(is_shared, np.inf, cores * rate), written_out), dtype=np.float64)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

@@ -10,6 +10,8 @@ poll_wait_ratio                                         share of the polling int
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
+eager_<format>_ratio                                    of a kernel with weights in this format over eager_kernel_s
+eager_expert_s (`data/engines`)                         host time of an expert where all are walked through
 host_sequence_s (`data/engines`)                        host time of every further sequence, the device waiting
 least_ratio (`data/calibration/formulas.toml`)          of its kernels' seconds that a decode step takes at least
 """
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.precision_labels import AWQ
 from gpufleet.performance.queueing import loop_wait_s
 from gpufleet.performance.shared_steps import (
     ComingPrompts,
@@ -178,9 +182,29 @@ def host_times(model: StepModel) -> HostTimes:
         step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
         sequence_s=known("sequence_overhead_s") / groups,
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
-        eager_step_s=known("eager_kernel_s") * model.num_kernels,
+        eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
     )
+
+
+def launches_s(model: StepModel) -> FloatArray:
+    """The host launching all kernels of a step one by one, by the format of the weights   [s].
+
+    o_eager r_format N + o_expert E   r: 1 but for formats whose products take longer to launch (`eager_<format>_ratio`)
+    E: routed experts of all layers, which some engines walk through one by one, chosen or not (`eager_expert_s`).
+    """
+    parts = [(block.count, block.feed_forward) for block in model.arch.blocks]
+    experts = sum(count * part.num_experts for count, part in parts if isinstance(part, MixtureOfExperts))
+    walked_s = model.candidates.engine_figure("eager_expert_s", 0.0) * experts
+    return np.asarray(eager_kernel_s(model.candidates) * model.num_kernels + walked_s, dtype=np.float64)
+
+
+def eager_kernel_s(candidates: Candidates) -> FloatArray:
+    """Host time of a kernel that no CUDA graph recorded, by the format of the weights   [s]."""
+    names = [AWQ if weights.is_awq else weights.mlp.name for weights in candidates.palette.weight_formats]
+    ratios = np.array([candidates.engine_figure(f"eager_{name}_ratio", 1.0) for name in names])
+    of_format = ratios[candidates.weight_format, np.arange(len(candidates))]
+    return np.asarray(candidates.engine_constant("eager_kernel_s") * of_format, dtype=np.float64)
 
 
 def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
@@ -248,9 +272,14 @@ def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
     """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, l N)   [s]."""
+    return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)))
+
+
+def prefill_run_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
+    """The same where its kernels' seconds are known."""
     known = model.candidates.engine_constant
-    kernels_s = known("prefill_scale_ratio") * model.seconds(prompts_load(prompts, lengths))
-    return np.asarray(np.maximum(kernels_s, known("eager_kernel_s") * model.num_kernels), dtype=np.float64)
+    scaled_s = known("prefill_scale_ratio") * kernels_s
+    return np.asarray(np.maximum(scaled_s, launches_s(model)), dtype=np.float64)
 
 
 def synchrony(model: StepModel, client: Client) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
 from gpufleet.provenance import Sourced
-from gpufleet.units import GB, HOUR, HOURS_PER_MONTH
+from gpufleet.units import GB, HOUR, HOURS_PER_MONTH, MEGA
 
 
 def egress_usd_per_month(gb_per_month: float, price: EgressPrice | None) -> float | None:
@@ -61,6 +61,15 @@ def answers_usd_per_month(
     if low is None or expected is None or high is None:
         return None
     return Spread(low, expected, high)
+
+
+def answers_usd_per_million_tokens(bytes_per_token: float, usd_per_gb: float) -> float:
+    """USD for a million tokens of answers that leave, at a price per GB.
+
+    >>> answers_usd_per_million_tokens(250.0, 0.09)
+    0.0225
+    """
+    return bytes_per_token * MEGA / GB * usd_per_gb
 
 
 def copy_usd(weights_bytes: float, price: EgressPrice | None) -> float | None:

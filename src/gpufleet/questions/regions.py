@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpufleet.errors import UsageError
 from gpufleet.questions.mix import MixRequest
-from gpufleet.questions.words import LOAD, NUMBER, RENTED, WHOLE, names, optional
+from gpufleet.questions.words import BESIDE, LOAD, NUMBER, RENTED, WHOLE, flag, names, optional
 from gpufleet.records import dataclass
 from gpufleet.units import Bounds, parse_ratio
 
@@ -30,6 +30,9 @@ def parse_users(said: Sequence[str]) -> list[tuple[str, float]]:
     pairs = [(place.strip(), parse_ratio(share)) for place, share in USER.findall(whole)]
     if len(pairs) > MOST_USERS:
         raise UsageError("too many places of users", found=len(pairs), expected=f"at most {MOST_USERS}")
+    nobody = [place for place, share in pairs if share <= 0]
+    if nobody:
+        raise UsageError("users of a place are none of them", found=f"{nobody[0]}=0", expected="a share above 0")
     total = sum(share for _, share in pairs)
     if abs(total - 1) > 1e-6:
         raise UsageError(
@@ -53,6 +56,7 @@ class RegionRequest(MixRequest):
         names("AREA,..."), "Requests of users in these areas are served there: eu, germany.", RENTED,
         label="stay where they are", shown=", ".join, is_in_files=False,
     )  # fmt: skip
+    follow_the_sun: bool = flag("Also rent by the hour where users are awake, beside machines for every peak.", BESIDE)
     max_grid: float | None = optional(
         NUMBER, "Only regions whose grid emits at most so many g CO2e per kWh.", RENTED, what="the most of a grid",
         bounds=Bounds(0, 2000, "g/kWh"), label="most of a grid", shown="{:g} g CO2e/kWh".format, is_in_files=False,

@@ -22,7 +22,7 @@ from gpufleet.report.search import assumed_words, dated_sources, preferred_line
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixMachines, RouteRow
 
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
-BUDGET, SHARE_OF = "budget", "share of "
+BUDGET, SHARE_OF, CARBON = "budget", "share of ", "kg CO2e an hour"
 PROVED, SAME_COST = 1e-6, 5e-3
 SENT = 0.9995
 IS_TIGHT = "tight: holds as planned, breaks its limit at the high end of its range (--confidence 0.9 plans for it)"
@@ -332,7 +332,7 @@ def given_way_table(given: Sequence[GivenWay]) -> Table:
 
 def given_way_line(g: GivenWay) -> str:
     """One limit, from what it is to what some mix keeps."""
-    name = g.name if g.name == BUDGET or g.name.startswith(SHARE_OF) or g.is_share else f"quota {g.name}"
+    name = g.name if g.name in (BUDGET, CARBON) or g.name.startswith(SHARE_OF) or g.is_share else f"quota {g.name}"
     return f"{name} from {limit_words(g, g.limit)} to {limit_words(g, g.needed)}"
 
 

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
-from gpufleet.results.regions import RegionChoiceRow, RegionPlan
+from gpufleet.results.regions import RegionChoiceRow, RegionPlan, UserPlace
 
 WIDTH, HEIGHT, MARGIN = 720, 380, 18
 SOUTH, NORTH = -50.0, 72.0
 GRID_DEGREES, HALF_TURN = 30, 180
+CHOSEN, LETTER, LINE, STEPS = 6.0, 6.4, 14.0, 8
+Point = tuple[float, float]
+
+
+class Box(NamedTuple):
+    """A rectangle of the map."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        """Whether two have a point in common."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
 
 
 def region_map(plan: RegionPlan) -> str:
@@ -17,7 +36,8 @@ def region_map(plan: RegionPlan) -> str:
     if not places:
         return ""
     order = sorted(places, key=lambda r: r.is_chosen)
-    parts = [*graticule(), *lines(plan), *(dot(r) for r in order), *(person(plan, at) for at in range(len(plan.users)))]
+    people = [person(user) for user in plan.users]
+    parts = [*graticule(), *lines(plan), *map(dot, order), *people, *labels(plan, order)]
     title = "Regions that were looked at, those chosen, and users"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -56,8 +76,7 @@ def dot(r: RegionChoiceRow) -> str:
     x, y = x_of(r.longitude_degrees or 0.0), y_of(r.latitude_degrees or 0.0)
     told = f"<title>{escape(f'{r.cloud} {r.region}, {r.place}')}</title>"
     if r.is_chosen:
-        name = f'<text x="{x + 8:.1f}" y="{y + 4:.1f}" fill="currentColor">{escape(f"{r.cloud} {r.region}")}</text>'
-        return f'<g>{told}<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="#0a7d4f"/>{name}</g>'
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{CHOSEN}" fill="#0a7d4f">{told}</circle>'
     if r.usd_per_hour_alone is not None:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="none" stroke="#0a7d4f">{told}</circle>'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="currentColor" fill-opacity="0.35">{told}</circle>'
@@ -71,21 +90,77 @@ def lines(plan: RegionPlan) -> list[str]:
     for users, key in sorted(ends):
         user, region = plan.users[users], where[key]
         if region.latitude_degrees is not None and region.longitude_degrees is not None:
-            drawn.append(
-                f'<line x1="{x_of(user.longitude_degrees):.1f}" y1="{y_of(user.latitude_degrees):.1f}" '
-                f'x2="{x_of(region.longitude_degrees):.1f}" y2="{y_of(region.latitude_degrees):.1f}" '
-                'stroke="#b3541e" stroke-width="1.5" stroke-opacity="0.8"/>'
-            )
+            here = (user.longitude_degrees, user.latitude_degrees)
+            drawn.extend(shortest(here, (region.longitude_degrees, region.latitude_degrees)))
     return drawn
 
 
-def person(plan: RegionPlan, at: int) -> str:
+def shortest(here: Point, there: Point) -> list[str]:
+    """A line the shorter way round, each a longitude and a latitude: over the edge it is drawn from both sides."""
+    turn = there[0] - here[0]
+    if abs(turn) <= HALF_TURN:
+        return [line(here, there)]
+    whole = math.copysign(2 * HALF_TURN, turn)
+    return [line(here, (there[0] - whole, there[1])), line((here[0] + whole, here[1]), there)]
+
+
+def line(here: Point, there: Point) -> str:
+    """One line between two places."""
+    return (
+        f'<line x1="{x_of(here[0]):.1f}" y1="{y_of(here[1]):.1f}" x2="{x_of(there[0]):.1f}" y2="{y_of(there[1]):.1f}" '
+        'stroke="#b3541e" stroke-width="1.5" stroke-opacity="0.7"/>'
+    )
+
+
+def person(user: UserPlace) -> str:
     """Users: a square as large as their share."""
-    user = plan.users[at]
-    x, y, half = x_of(user.longitude_degrees), y_of(user.latitude_degrees), 4 + 6 * user.share_ratio
-    name = escape(f"{user.name} {user.share_ratio:.0%}")
+    x, y, half = x_of(user.longitude_degrees), y_of(user.latitude_degrees), half_of(user)
     return (
         f'<rect x="{x - half:.1f}" y="{y - half:.1f}" width="{2 * half:.1f}" height="{2 * half:.1f}" '
-        f'fill="#b3541e" fill-opacity="0.75"/><text x="{x:.1f}" y="{y - half - 3:.1f}" text-anchor="middle" '
-        f'fill="currentColor">{name}</text>'
+        'fill="#b3541e" fill-opacity="0.75"/>'
+    )
+
+
+def half_of(user: UserPlace) -> float:
+    """Half the side of the square of users."""
+    return 4 + 6 * user.share_ratio
+
+
+def labels(plan: RegionPlan, regions: Sequence[RegionChoiceRow]) -> list[str]:
+    """Names of users and of chosen regions, each beside its mark where no other name is yet."""
+    marks = [
+        (x_of(u.longitude_degrees), y_of(u.latitude_degrees), half_of(u), f"{u.name} {u.share_ratio:.0%}")
+        for u in plan.users
+    ]
+    marks += [
+        (x_of(r.longitude_degrees or 0.0), y_of(r.latitude_degrees or 0.0), CHOSEN, f"{r.cloud} {r.region}")
+        for r in regions
+        if r.is_chosen
+    ]
+    taken = [Box(x - size, y - size, x + size, y + size) for x, y, size, _ in marks]
+    drawn = []
+    for x, y, size, words in marks:
+        box = free_box(x, y, size, LETTER * len(words), taken)
+        taken.append(box)
+        drawn.append(label(box, words))
+    return drawn
+
+
+def free_box(x: float, y: float, size: float, width: float, taken: Sequence[Box]) -> Box:
+    """Room for a name beside a mark: right, left, above or below, ever farther, where nothing is."""
+    places = [
+        Box(left, top, left + width, top + LINE)
+        for step in range(STEPS)
+        for top in (y - LINE / 2 + step * LINE, y - LINE / 2 - step * LINE)
+        for left in (x + size + 3, x - size - 3 - width, x - width / 2)
+    ]
+    inside = [b for b in places if b.left >= 0 and b.right <= WIDTH and b.top >= 0 and b.bottom <= HEIGHT]
+    return next((b for b in inside if not any(b.meets(other) for other in taken)), (inside or places)[0])
+
+
+def label(box: Box, words: str) -> str:
+    """A name in its room, with a rim that parts it from lines."""
+    return (
+        f'<text x="{box.left:.1f}" y="{box.bottom - 3:.1f}" fill="currentColor" stroke="Canvas" stroke-width="3" '
+        f'paint-order="stroke">{escape(words)}</text>'
     )

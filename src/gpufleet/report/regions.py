@@ -1,45 +1,124 @@
-"""A choice of regions as a page: what to rent where, what users meet, every region with its price or why not."""
+"""A choice of regions as a page: where to run what, what users meet, every region with its price or why not."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
-from gpufleet.report.fleet_mix import NO_MIX, fleet_mix_page, headline
-from gpufleet.report.numbers import duration, percent, plural, ranged, ranged_duration, significant, usd, usd_per_hour
+from gpufleet.report.fleet_mix import (
+    NO_MIX,
+    PROVED,
+    SAME_COST,
+    binding_tables,
+    closing_notes,
+    copies_table,
+    given_way_table,
+    latency_table,
+    machines_table,
+    notes,
+    proved,
+    routes_table,
+    share_tables,
+)
+from gpufleet.report.numbers import amount, duration, percent, plural, ranged, ranged_duration, significant, usd
+from gpufleet.report.numbers import usd_per_hour as per_hour
 from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
-from gpufleet.report.ranges import ranged_by
 from gpufleet.report.region_map import region_map
+from gpufleet.report.rented import in_doubt
 from gpufleet.report.words import REGION_REASONS
 from gpufleet.results.base import Figure
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionPlan
-from gpufleet.units import KILO
+from gpufleet.results.regions import AtUsers, EgressCost, Emitted, FollowedSun, RegionChoiceRow, RegionLost, RegionPlan
+from gpufleet.units import KILO, MILLISECOND
 
-MOST_REGIONS = 12
+MOST_REGIONS, MOST_NAMES, MOST_PLACES = 8, 2, 3
+NETWORK = {
+    "measured": "measured between these regions",
+    "transferred": "from measured regions near by",
+    "roofline": "from the distance",
+}
 
 
 def regions_page(plan: RegionPlan) -> Page:
-    """The page of the mix, with users, regions, carbon and egress."""
-    page = fleet_mix_page(plan)
-    first = headline(plan) if plan.machines else NO_MIX
-    own = [*users_tables(plan), regions_table(plan), *carbon_tables(plan), *egress_tables(plan)]
-    machines, copies, *rest = page.tables if plan.machines else [None, None, *page.tables]
-    kept = [table for table in (machines, copies) if table is not None]
-    others = [table for table in rest if table is not None and not is_told_by_users(plan, table)]
-    notes = [note for note in page.notes if not note.startswith("A router sends")]
-    return Page(f"{first}{users_words(plan)}", [*kept, *own, *others], [*notes, *users_notes(plan)], page.paragraphs)
+    """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way."""
+    if not plan.machines:
+        tables = [given_way_table(plan.given_way), regions_table(plan)]
+        return Page(NO_MIX, tables, closing_notes(plan), [question(plan)])
+    tables = [
+        machines_table(plan),
+        copies_table(plan),
+        *(users_tables(plan) or [routes_table(plan), latency_table(plan)]),
+        *lost_tables(plan),
+        *sun_tables(plan),
+        regions_table(plan),
+        *carbon_tables(plan),
+        *egress_tables(plan),
+        *binding_tables(plan),
+        *share_tables(plan),
+    ]
+    return Page(headline(plan), tables, [*notes(plan), *own_notes(plan)], [question(plan)])
 
 
-def is_told_by_users(plan: RegionPlan, table: Table) -> bool:
-    """Whether latency at the users stands in for a table of the mix: of latency, or of routes by length."""
-    return bool(plan.users) and table.title in ("Latency of the rows", "Where requests go")
+def question(plan: RegionPlan) -> str:
+    """What was asked, in a sentence."""
+    of = [f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in plan.services[:MOST_PLACES]]
+    more = [f"{len(plan.services) - len(of)} more"] if len(plan.services) > len(of) else []
+    users = f"; users: {users_words(plan)}" if plan.users else ""
+    return f"{', '.join([*of, *more])}{users}; {plural(len(plan.regions), 'region')} looked at."
 
 
 def users_words(plan: RegionPlan) -> str:
-    """That limits hold at the users."""
-    worst = max((a.latency.value / a.limit_s for a in plan.at_users), default=None)
-    if worst is None:
+    """Places of users with their shares."""
+    if len(plan.users) == 1:
+        return plan.users[0].name
+    said = [f"{user.name} {percent(user.share_ratio)}" for user in plan.users[:MOST_PLACES]]
+    more = [f"{len(plan.users) - len(said)} more places"] if len(plan.users) > len(said) else []
+    return ", ".join([*said, *more])
+
+
+def headline(plan: RegionPlan) -> str:
+    """Where to run what, what it costs, what is proved, and what one region alone would cost."""
+    cost = f"{per_hour(plan.usd_per_hour or 0)}, {usd(plan.usd_per_month or 0)} a month"
+    held = [*(["with any one region lost"] if plan.lost else []), *(["the network included"] if plan.users else [])]
+    kept = f" Limits hold{' at the users' if plan.users else ''}, {', '.join(held)}." if held else ""
+    where = listed(list(machines_by_region(plan)))
+    return f"Run {where}{in_doubt(*plan.machines)}: {cost}. {proved(plan)}{against_one_region(plan)}{kept}"
+
+
+def listed(parts: list[str]) -> str:
+    """Parts of a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([*([", ".join(parts[:-1])] if len(parts) > 1 else []), parts[-1]])
+
+
+def machines_by_region(plan: RegionPlan) -> Iterator[str]:
+    """The machines of each region."""
+    held: dict[str, list[str]] = {}
+    for m in plan.machines:
+        held.setdefault(f"{m.cloud} {m.region}", []).append(f"{amount(m.instance_count)}x {m.instance}")
+    return (f"{' + '.join(machines)} in {region}" for region, machines in held.items())
+
+
+def against_one_region(plan: RegionPlan) -> str:
+    """What one machine type in one region costs."""
+    alone = min((r for r in plan.regions if r.usd_per_hour_alone is not None), key=cost_alone, default=None)
+    usd_plan = plan.usd_per_hour or 0.0
+    if alone is None:
+        return " No region serves everything alone."
+    less, where = 1 - usd_plan / cost_alone(alone), f"{alone.cloud} {alone.region}"
+    if abs(cost_alone(alone) - usd_plan) < SAME_COST or abs(less) < PROVED:
         return ""
-    return f" Limits hold at users of {plural(len(plan.users), 'place')}, the network included."
+    if less < 0:
+        short = "it may be lost" if plan.lost else "it does not keep all that was asked"
+        return f" {where} alone would cost {per_hour(cost_alone(alone))}, but {short}."
+    return f" One machine type in one region costs {per_hour(cost_alone(alone))} ({where}): {percent(less)} saved."
+
+
+def cost_alone(r: RegionChoiceRow) -> float:
+    """What serving all from a region costs."""
+    return r.usd_per_hour_alone or 0.0
 
 
 def users_tables(plan: RegionPlan) -> list[Table]:
@@ -47,16 +126,15 @@ def users_tables(plan: RegionPlan) -> list[Table]:
     if not plan.users:
         return []
     columns = [
-        Column("users", "users"),
+        Column("users", "users", wraps=True),
         Column("share", "share", percent, align="right"),
         Column("row", "row", align="right"),
-        Column("network", "network p50 / p95"),
+        Column("network", "network p50/p95"),
         Column("objective", "objective"),
-        Column("latency", "at the users (80% range)"),
+        Column("latency", "at users (80% range)"),
         Column("limit", "limit", duration, align="right"),
     ]
-    rows = [user_row(plan, a) for a in plan.at_users]
-    return [Table(columns, rows, "What users meet, model and network together", empty="no region serves them")]
+    return [Table(columns, [user_row(plan, a) for a in plan.at_users], "What users meet, model and network together")]
 
 
 def user_row(plan: RegionPlan, a: AtUsers) -> Row:
@@ -68,42 +146,100 @@ def user_row(plan: RegionPlan, a: AtUsers) -> Row:
         "users": plan.users[a.users].name,
         "share": plan.users[a.users].share_ratio,
         "row": a.copies + 1,
-        "network": "unknown" if network is None else f"{duration(network.median.value)} / {duration(network.p95_s)}",
+        "network": "unknown" if network is None else f"{whole_ms(network.median.value)}/{whole_ms(network.p95_s)} ms",
         "objective": a.objective,
         "latency": ranged_duration(a.latency.value, a.latency.low, a.latency.high),
         "limit": a.limit_s,
     }
 
 
+def whole_ms(seconds: float) -> str:
+    """Milliseconds without their unit.
+
+    >>> whole_ms(0.0431)
+    '43'
+    """
+    return f"{seconds / MILLISECOND:.0f}"
+
+
+def lost_tables(plan: RegionPlan) -> list[Table]:
+    """Where requests go when a region is lost."""
+    lines = [lost_line(lost) for lost in plan.lost]
+    return [lines_table("When a region is lost", lines)] if lines else []
+
+
+def lost_line(lost: RegionLost) -> str:
+    """One region that is lost."""
+    to = ", ".join(f"{region} {percent(share)}" for region, share in lost.shares.items())
+    return f"without {lost.cloud} {lost.region}: {to}; the busiest copies at {percent(lost.busiest_ratio)}"
+
+
+def sun_tables(plan: RegionPlan) -> list[Table]:
+    """A day of machines where users are awake, beside machines for every peak."""
+    sun = plan.sun
+    if sun is None:
+        return []
+    columns = [
+        Column("hours", "UTC"),
+        Column("usd", "$/h", usd, align="right"),
+        Column("machines", "machines", wraps=True),
+    ]
+    rows = [
+        {
+            "hours": f"{h.from_hour:02}-{h.to_hour:02}",
+            "usd": h.usd_per_hour,
+            "machines": ", ".join(f"{machines} in {region}" for region, machines in h.machines.items()),
+        }
+        for h in sun.hours
+    ]
+    return [Table(columns, rows, "Where users are awake: machines by the hour", notes=sun_lines(sun))]
+
+
+def sun_lines(sun: FollowedSun) -> list[str]:
+    """What following costs against what stands still."""
+    less = 1 - sun.usd_per_day / sun.usd_per_day_static
+    verdict = "as much" if abs(less) < PROVED else f"{percent(abs(less))} {'less' if less > 0 else 'MORE'}"
+    gain = sun.usd_per_day_in_place - sun.usd_per_day
+    moving = f"moving saves {usd(gain)}" if gain > SAME_COST else "moving between regions saves nothing"
+    one = sun.usd_per_day_one_fleet
+    is_less = one < sun.usd_per_day_static - SAME_COST
+    fixed = [f"One fleet for the busiest hours of all together, left alone: {usd(one)}."] if is_less else []
+    return [
+        f"{usd(sun.usd_per_day)} a day, {usd(sun.starts_usd_per_day)} of it for {plural(round(sun.starts), 'start')}. "
+        f"Machines for every place's peak all day cost {usd(sun.usd_per_day_static)}: following costs {verdict}.",
+        *fixed,
+        f"By the hour in the regions above alone: {usd(sun.usd_per_day_in_place)}; {moving}.",
+        f"A place's day peaks at {sun.peak_hour:g}:00 local time, {sun.peak_over_mean:g} times its mean: a judgement. "
+        "The rate asked is that of all places at their peaks.",
+    ]
+
+
 def regions_table(plan: RegionPlan) -> Table:
-    """Regions that serve all alone, cheapest first; how many others do not, and why."""
+    """Regions that serve all alone, the chosen ones first; how many others do not, and why."""
     serve = [r for r in plan.regions if r.usd_per_hour_alone is not None]
     shown = serve[:MOST_REGIONS]
     columns = [
         Column("usd", "$/h alone", usd, align="right"),
-        Column("region", "region"),
+        Column("region", "region", wraps=True),
         Column("machines", "machines", wraps=True),
-        Column("spot", "spot", lambda u: "-" if u is None else usd_per_hour(u), align="right", priority=1),
-        Column("network", "users p50" if plan.users else "", align="right"),
+        *(
+            [Column("spot", "spot", lambda u: "-" if u is None else per_hour(u), align="right", priority=1)]
+            if any(r.spot_usd is not None for r in shown)
+            else []
+        ),
+        *([Column("network", "users p50", align="right")] if plan.users else []),
         Column("grid", "g CO2e/kWh", lambda g: "unknown" if g is None else significant(g), align="right"),
     ]
-    kept = [c for c in columns if c.header]
-    notes = [
-        *([f"{len(serve) - len(shown)} more serve all alone, dearer"] if len(serve) > len(shown) else []),
-        *rejected(plan),
-    ]
-    drawn = region_map(plan)
-    picture = Picture(drawn) if drawn else None
-    chosen = next((at for at, r in enumerate(shown) if r.is_chosen), None)
-    title = "Regions that serve everything alone, the chosen ones first"
+    more = f"{len(serve) - len(shown)} more serve all alone, dearer; -o json has all"
+    drawn, first = region_map(plan), ", the chosen first" if plan.machines else ""
     return Table(
-        kept,
+        columns,
         [region_line(plan, r) for r in shown],
-        title,
-        notes=notes,
-        chosen=chosen,
+        f"Regions that serve everything alone, each service on one type{first}",
+        notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan)],
+        chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
-        picture=picture,
+        picture=Picture(drawn) if drawn else None,
     )
 
 
@@ -114,80 +250,119 @@ def region_line(plan: RegionPlan, r: RegionChoiceRow) -> Row:
         "region": f"{r.cloud} {r.region}",
         "machines": r.machines,
         "spot": r.spot_usd,
-        "network": ", ".join(duration(n.median.value) for n in r.network),
+        "network": network_words([n.median.value for n in r.network]),
         "grid": None if r.grid is None else r.grid.value,
     }
+
+
+def network_words(medians_s: list[float]) -> str:
+    """The round trip to the users of each place, in their order; from the least to the most where they are many.
+
+    >>> network_words([0.043, 0.141]), network_words([0.04, 0.2, 0.1, 0.3])
+    ('43, 141 ms', '40-300 ms')
+    """
+    if not medians_s:
+        return "unknown"
+    if len(medians_s) > MOST_PLACES:
+        return f"{whole_ms(min(medians_s))}-{whole_ms(max(medians_s))} ms"
+    return f"{', '.join(map(whole_ms, medians_s))} ms"
 
 
 def rejected(plan: RegionPlan) -> list[str]:
     """How many regions do not serve all alone, by the reason, with some of them by name."""
     reasons = Counter(r.why_not for r in plan.regions if r.why_not is not None)
-    return [f"{count}: {REGION_REASONS[reason]} ({some_of(plan, reason)})" for reason, count in reasons.most_common()]
+    return [
+        f"{plural(count, 'region')}: {REGION_REASONS[reason]} ({some_of(plan, reason)})"
+        for reason, count in reasons.most_common()
+    ]
 
 
 def some_of(plan: RegionPlan, reason: str) -> str:
-    """Up to three regions that were rejected for a reason."""
+    """A few regions that were rejected for a reason."""
     names = [f"{r.cloud} {r.region}" for r in plan.regions if r.why_not == reason]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def carbon_tables(plan: RegionPlan) -> list[Table]:
     """Electricity and carbon of every row of copies."""
     if not plan.emitted:
         return []
-    lines = [carbon_line(plan, e) for e in plan.emitted]
-    if plan.usd_per_kg_saved is not None:
-        lines.append(f"a kilogram of CO2e less would cost {usd(plan.usd_per_kg_saved)} (a tenth less than now)")
-    return [lines_table("Electricity and carbon of the sites", lines)]
+    columns = [
+        Column("row", "row", align="right"),
+        Column("region", "region", wraps=True),
+        Column("kwh", "kWh/h"),
+        Column("kg", "kg CO2e/h", wraps=True),
+        Column("kwh_of_tokens", "kWh/1M", significant, align="right"),
+        Column("g_of_tokens", "g/1M", significant, align="right"),
+    ]
+    sources = sorted({f"{e.source} {e.year}" for e in plan.emitted if e.source is not None})
+    known = [f"Carbon of the grid: {', '.join(sources)}."] if sources else []
+    saved = plan.usd_per_kg_saved
+    price = (
+        [] if saved is None else [f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e."]
+    )
+    return [
+        Table(
+            columns,
+            [carbon_row(plan, e) for e in plan.emitted],
+            "Electricity and carbon, an hour and per 1M output tokens",
+            [*price, *known],
+        )
+    ]
 
 
-def carbon_line(plan: RegionPlan, e: Emitted) -> str:
+def carbon_row(plan: RegionPlan, e: Emitted) -> Row:
     """One row of copies."""
-    d = plan.copies[e.copies].deployment
-    kwh = f"{figures(e.kwh_per_hour)} kWh/h, {significant(e.kwh_per_million_output_tokens.value)} per 1M output tokens"
-    if e.g_co2e_per_hour is None or e.g_co2e_per_million_output_tokens is None:
-        return f"row {e.copies + 1}, {d.cloud} {d.region}: {kwh}; carbon of its grid is not known"
-    kilos = Figure(
-        value=e.g_co2e_per_hour.value / KILO,
-        unit="kg/h",
-        low=None if e.g_co2e_per_hour.low is None else e.g_co2e_per_hour.low / KILO,
-        high=None if e.g_co2e_per_hour.high is None else e.g_co2e_per_hour.high / KILO,
-    )
-    tokens = f"{significant(e.g_co2e_per_million_output_tokens.value)} g per 1M"
-    return (
-        f"row {e.copies + 1}, {d.cloud} {d.region}: {kwh}; {figures(kilos)} kg CO2e/h, {tokens} ({e.source} {e.year})"
-    )
+    d, grams = plan.copies[e.copies].deployment, e.g_co2e_per_million_output_tokens
+    return {
+        "row": e.copies + 1,
+        "region": f"{d.cloud} {d.region}",
+        "kwh": figures(e.kwh_per_hour),
+        "kg": "unknown" if e.g_co2e_per_hour is None else figures(e.g_co2e_per_hour, KILO),
+        "kwh_of_tokens": e.kwh_per_million_output_tokens.value,
+        "g_of_tokens": None if grams is None else grams.value,
+    }
 
 
-def figures(figure: Figure) -> str:
-    """A figure with its range, without its unit."""
-    return ranged(figure.value, figure.low, figure.high, "").strip()
+def figures(figure: Figure, unit: float = 1.0) -> str:
+    """A figure with its range, over a unit and without its name."""
+    low, high = (None if end is None else end / unit for end in (figure.low, figure.high))
+    return ranged(figure.value / unit, low, high, "").strip()
 
 
 def egress_tables(plan: RegionPlan) -> list[Table]:
     """Answers that leave, and copies of weights."""
-    return (
-        [lines_table("What leaves the regions (not in the price above)", [egress_line(e) for e in plan.egress])]
-        if plan.egress
-        else []
-    )
+    if not plan.egress:
+        return []
+    title = f"What leaves the regions: {per_hour(plan.egress_usd_per_hour)} of the total"
+    return [lines_table(title, [egress_line(e) for e in plan.egress])]
 
 
 def egress_line(e: EgressCost) -> str:
     """One region."""
-    sent = f"{e.cloud} {e.region}: answers, streamed, {significant(e.gb_per_month)} GB a month"
-    cost = (
-        "price not known"
-        if e.usd_per_month is None
-        else f"{ranged_by(e.usd_per_month, usd)} a month ({e.source} {e.as_of})"
-    )
-    return f"{sent}: {cost}; a copy of the weights is {significant(e.weights_gb)} GB"
+    sent = f"{e.cloud} {e.region}: {significant(e.gb_per_month)} GB of answers a month"
+    if e.usd_per_month is None or e.usd_per_hour is None:
+        return f"{sent}, no price is published and none counted; the weights are {significant(e.weights_gb)} GB"
+    tiers = f"{ranged_usd(e.usd_per_month)} through the tiers of a month"
+    weights = f"a copy of the weights {usd(e.weights_usd or 0.0)}"
+    return f"{sent}, {per_hour(e.usd_per_hour)} ({tiers}); {weights} ({e.source} {e.as_of})"
 
 
-def users_notes(plan: RegionPlan) -> list[str]:
-    """How the network is known."""
+def ranged_usd(figure: Figure) -> str:
+    """Money with its range."""
+    if figure.low is None or figure.high is None:
+        return usd(figure.value)
+    return f"{usd(figure.value)}, {usd(figure.low)} to {usd(figure.high)},"
+
+
+def own_notes(plan: RegionPlan) -> Iterator[str]:
+    """How the network is known, and what places cost."""
+    one = plan.usd_per_hour_one_type
+    if one is not None and plan.usd_per_hour is not None and one < plan.usd_per_hour - SAME_COST:
+        yield f"With places, network and grid left out, one machine type would cost {per_hour(one)}."
     if not plan.users:
-        return ["No users were said: latency is the model's alone (--users eu=60%,us=40%)"]
+        yield "No users were said: latency is the model's alone (--users eu=60%,us=40%)."
+        return
     grades = Counter(n.median.grade for r in plan.regions if r.is_chosen for n in r.network)
-    known = ", ".join(f"{grade} {count}" for grade, count in grades.most_common())
-    return [f"Network to the chosen regions: {known}. A connection is open already; users' own lines are as usual"]
+    known = ", ".join(f"{count} {NETWORK.get(str(grade), grade)}" for grade, count in grades.most_common())
+    yield f"Round trips to the chosen regions: {known}; users' own lines are usual ones, connections are open already."

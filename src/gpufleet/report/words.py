@@ -240,8 +240,8 @@ REGION_REASONS = {
     "nothing_sold_runs_it": "nothing that is sold there, at a known price, runs it",
     "place_unknown": "where it stands is not known, so the network is not",
     "users_stay_elsewhere": "some users' requests must stay elsewhere",
-    "too_far_for_some": "too far from some users for the limits",
-    "too_far": "too far from all users for the limits",
+    "too_far_for_some": "what is sold there is too slow, or too far, for some users",
+    "too_far": "what is sold there is too slow, or too far, for all users",
     "no_type_serves_all": "no one machine type there serves all users",
     "quota": "too few machines can be had",
 }

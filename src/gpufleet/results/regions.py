@@ -78,21 +78,69 @@ class Emitted(Result):
 
 
 class EgressCost(Result):
-    """Answers that leave a region in a month, and what copying the weights there costs once; None: no price known."""
+    """Answers that leave a region, and one copy of the weights out of it; None: no price known.
+
+    `usd_per_hour` is in the total: every byte at the first price that is paid. `usd_per_month` goes through the tiers
+    of a month, the free ones too, over the range of bytes a token.
+    """
 
     cloud: str
     region: str
     gb_per_month: float
+    usd_per_hour: float | None
     usd_per_month: Figure | None
     weights_gb: float
+    weights_usd: float | None
     source: str | None
     as_of: date | None
+
+
+class RegionLost(Result):
+    """A region that is lost: the share of all requests that each other one then serves, and how busy copies are there.
+
+    `busiest_ratio`: of what copies sustain, headroom included.
+    """
+
+    cloud: str
+    region: str
+    shares: dict[str, float]
+    busiest_ratio: float
+
+
+class HoursOfDay(Result):
+    """Hours of a day in UTC, up to the second, with the same machines of every region."""
+
+    from_hour: int
+    to_hour: int
+    machines: dict[str, str]
+    usd_per_hour: float
+
+
+class FollowedSun(Result):
+    """Machines by the hour where users are awake, beside machines for every place's peak all day.
+
+    `usd_per_day_in_place`: by the hour too, in the regions of the static answer alone. `usd_per_day_one_fleet`:
+    the cheapest fleet that was found to carry every hour, left alone all day. `starts`:
+    machines that are started in a day, each paid from its start until it answers. A day's peak is `peak_over_mean`
+    times its mean, at `peak_hour` of local time.
+    """
+
+    usd_per_day_static: float
+    usd_per_day: float
+    usd_per_day_in_place: float
+    usd_per_day_one_fleet: float
+    starts: float
+    starts_usd_per_day: float
+    hours: list[HoursOfDay]
+    peak_over_mean: float
+    peak_hour: float
 
 
 class RegionPlan(FleetMix):
     """A mix over regions, with users and regions.
 
-    `usd_per_kg_saved`: what a kilogram of CO2e less costs at the next cheaper grid; None where none is known.
+    `egress_usd_per_hour`: what of the cost is for answers that leave. `usd_per_kg_saved`: what a kilogram of CO2e less
+    costs, of the cheapest fleet that emits a tenth less; None where none is known.
     """
 
     users: list[UserPlace]
@@ -100,6 +148,9 @@ class RegionPlan(FleetMix):
     at_users: list[AtUsers] = []
     emitted: list[Emitted] = []
     egress: list[EgressCost] = []
+    egress_usd_per_hour: float = 0.0
+    lost: list[RegionLost] = []
+    sun: FollowedSun | None = None
     usd_per_kg_saved: float | None = None
 
     @property

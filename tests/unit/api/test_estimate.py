@@ -334,13 +334,24 @@ def test_a_machine_with_other_gpus_is_refused() -> None:
 @pytest.mark.parametrize(
     "version",
     [
-        *("", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "0.6.4 or so", "mainframe", "99999999"),
+        *("", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "or 0.6.4", "mainframe", "99999999"),
         *("0", "v0", "0.0.0", "0.0.1", "99", "2024.5", "٣", "0.٣", "０.６"),
     ],
 )
 def test_what_is_no_engine_version_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="not a version of vLLM"):
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, engine_version=version)
+
+
+@pytest.mark.parametrize(
+    ("words", "release"),
+    [("0.6.4 or so", "0.6.4"), ("0.7.3 (V0)", "0.7.3"), ("llm-d-dev 0.0.4 (vLLM 0.8.x build)", "0.8.5")],
+)
+def test_words_about_a_build_are_answered_as_the_release_in_them_and_say_so(words: str, release: str) -> None:
+    told, plain = ask(engine_version=words), ask(engine_version=release)
+    assert told.tpot_s == plain.tpot_s
+    assert any(f"{words!r} is read as release {release[:3]}" in note for note in told.notes)
+    assert not any("is read as release" in note for note in plain.notes)
 
 
 def test_a_version_newer_than_any_known_is_answered_as_the_newest_and_says_so() -> None:

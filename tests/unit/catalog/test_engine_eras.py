@@ -65,11 +65,14 @@ def test_eras_follow_each_other_and_the_last_is_open(engine: str) -> None:
 def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine: str) -> None:
     known = set(load_eras()["vllm"][-1].constants)
     for era in load_eras()[engine]:
-        assert set(era.constants) == known
+        own = set(era.constants) - known
+        assert known <= set(era.constants)
+        assert all(name.startswith("eager_") and name.endswith("_ratio") for name in own)
         for name, constant in era.constants.items():
             assert constant.source
             assert math.isfinite(constant.value), name
         assert 0.5 <= era.constants["decode_scale_ratio"].value <= 2
+        assert era.constants["prefill_scale_ratio"].value >= 1, "no faster than kernels that were measured"
         for quantity in ("tpot", "ttft"):
             assert era.constants[f"{quantity}_log_low"].value < 0 < era.constants[f"{quantity}_log_high"].value
         for slope in ("ttft_log_per_crowding", "ttft_log_attention_dp", "log_per_doubling"):

@@ -147,10 +147,17 @@ def test_every_judgement_has_a_source_and_an_ordered_range(engine: object) -> No
 
 
 def test_static_batches_keep_logits_of_the_whole_prompt() -> None:
-    arch, engine = shipped_architecture("qwen2-7b"), engine_on("transformers", "A100-SXM4-80GB")
+    arch, engine = shipped_architecture("qwen2-7b"), of_version("transformers", "4.38.2", "A100-SXM4-80GB")
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 32768.0, batch=1, prompt_tokens=30720.0))
     assert float(budget.activation_bytes.expected) == pytest.approx(30720 * 152064 * 6)
     assert float(budget.total_bytes.expected) / GIB == pytest.approx(42.62, rel=0.02)
+
+
+def test_transformers_keeps_the_last_logits_only_since_4_45() -> None:
+    """Qwen speed_benchmark.rst@010c37c33b, transformers 4.46.0: 19.97 GB for 30,720 tokens of prompt."""
+    arch, engine = shipped_architecture("qwen2.5-7b"), of_version("transformers", "4.46.0", "A100-SXM4-80GB")
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 32768.0, batch=1, prompt_tokens=30720.0))
+    assert float(budget.total_bytes.expected) / GIB == pytest.approx(19.97, rel=0.03)
 
 
 def of_version(engine: str, version: str, gpu: str, memory_fraction: float | None = None) -> EngineMemory:

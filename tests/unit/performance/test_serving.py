@@ -15,6 +15,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import BF16
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.performance.serving import (
     Client,
     Lengths,
@@ -22,11 +23,13 @@ from gpufleet.performance.serving import (
     carried_requests_per_s,
     closed_loop,
     computed_again,
+    eager_kernel_s,
     eager_share,
     engine_step_s,
     full_queue,
     held_back_steps,
     idle_ttft_s,
+    launches_s,
     loaded_ttft_s,
     lone_ttft_s,
     longest_gap_s,
@@ -270,6 +273,61 @@ def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
     slow = model(eager_kernel_s=1e-3)
     np.testing.assert_allclose(lone_ttft_s(slow, LENGTHS), slow.num_kernels * 1e-3)
     np.testing.assert_allclose(lone_ttft_s(model(eager_kernel_s=1e-9), LENGTHS), lone_ttft_s(model(), LENGTHS))
+
+
+@pytest.mark.parametrize(
+    ("label", "ratio"), [("bf16", 1.0), ("int8_wo", 1.4), ("int4", 1.1), ("gptq", 1.1), ("awq", 1.3)]
+)
+def test_products_of_some_formats_take_the_host_longer_to_launch(label: str, ratio: float) -> None:
+    llama = model(eager_kernel_s=1e-5, eager_int8_wo_ratio=1.4, eager_int4_ratio=1.1, eager_awq_ratio=1.3)
+    candidates = replace(
+        llama.candidates,
+        palette=replace(llama.candidates.palette, weight_formats=(weight_format(llama.arch, label),)),
+    )
+    assert eager_kernel_s(candidates)[0] == pytest.approx(ratio * 1e-5)
+
+
+def test_a_host_that_walks_through_all_experts_takes_its_time_for_each() -> None:
+    """Mixtral 8x7B: eight experts in each of 32 layers, of which a token needs two."""
+    sparse, dense = (model(name, eager_expert_s=1e-4) for name in ("mixtral-8x7b", "llama-3.1-8b"))
+    assert launches_s(sparse)[0] == pytest.approx(32 * 8 * 1e-4)
+    assert launches_s(dense)[0] == 0.0
+
+
+def test_keys_and_values_written_out_for_each_query_head_pass_through_memory() -> None:
+    """Llama 3.1 8B: 4,096 bytes of keys and values for a head of 128 in 32 layers, 32 query heads, in 16 bits."""
+    long = StepLoad(batch(1), 30_000.0)
+    shared, written_out = model(), model(kv_passes_per_query_head=5.0)
+    bandwidth = load_catalog().accelerators["H100-SXM"].bandwidth_bytes_per_s
+    least_s = 5 * 30_000 * 32 * 32 * 2 * 128 * 2 / bandwidth
+    assert written_out.terms(long)["attention over the KV cache"][0] == pytest.approx(least_s, rel=0.01)
+    assert written_out.seconds(long)[0] > shared.seconds(long)[0] + 0.5 * least_s
+
+
+def test_kernels_that_only_store_few_bits_take_as_long_as_those_of_16() -> None:
+    def of(label: str, **constants: float) -> float:
+        llama = model(**constants)
+        palette = replace(llama.candidates.palette, weight_formats=(weight_format(llama.arch, label),))
+        candidates = replace(llama.candidates, palette=palette)
+        return float(
+            StepModel.build(llama.arch, candidates, calibration("H100-SXM")).seconds(StepLoad(batch(1), 100.0))[0]
+        )
+
+    wide_s = of("bf16", weights_only_as_16_bits=1.0)
+    assert wide_s == of("bf16")
+    assert of("int4", weights_only_as_16_bits=1.0) == of("int8_wo", weights_only_as_16_bits=1.0) == wide_s
+    assert of("int4") < 0.7 * wide_s
+    assert of("fp8", weights_only_as_16_bits=1.0) == of("fp8")
+
+
+@pytest.mark.parametrize("gpu", ["A100-SXM4-80GB", "RTX-4090", "H100-SXM"])
+@pytest.mark.parametrize("engine_name", ["transformers", "autoawq"])
+def test_no_prefill_is_faster_than_the_arithmetic_of_the_datasheet(engine_name: str, gpu: str) -> None:
+    shipped = {name: c.value for name, c in load_engine(engine_name).constants.items()}
+    llama, peak = model(gpu=gpu, **shipped), load_catalog().accelerators[gpu].peak_flop_per_s["bf16"]
+    for tokens in (256.0, 2048.0, 30_000.0):
+        flop = 2 * 6.98e9 * tokens + 32 * 2 * 32 * 128 * tokens**2  # matrices of the layers, causal attention
+        assert lone_ttft_s(llama, Lengths(tokens, 1.0))[0] > flop / peak
 
 
 def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_not_the_later() -> None:

@@ -8,6 +8,8 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.survival import Survival, survivals
 
 STEP = 1e-4
@@ -17,13 +19,18 @@ def mix_of(
     problem: MixProblem, machines: FloatArray, units: FloatArray, least_usd_per_hour: float, *, is_greedy: bool = False
 ) -> Mix:
     """These machines and units as a mix, split evenly."""
-    usd = problem.cost_usd_per_hour(machines)
-    share = np.zeros_like(problem.load_units)
-    return balanced(problem, Mix(machines, units, share, usd, min(least_usd_per_hour, usd), is_greedy))
+    none = np.zeros_like(problem.load_units)
+    mix = balanced(problem, Mix(machines, units, none, 0.0, 0.0, is_greedy))
+    usd = problem.cost_usd_per_hour(machines, mix.share)
+    return replace(mix, usd_per_hour=usd, least_usd_per_hour=min(least_usd_per_hour, usd))
 
 
 def balanced(problem: MixProblem, mix: Mix) -> Mix:
-    """The same machines, with buckets split so that all are about as busy."""
+    """The same machines, with buckets split so that sending them costs least, and then all are about as busy."""
+    if problem.sending_usd_per_hour is not None and is_installed():
+        cheapest = cheapest_split(problem, mix.units)
+        if cheapest is not None:
+            return replace(mix, share=cheapest)
     share = np.zeros_like(problem.load_units)
     for service, test in enumerate(survivals(problem)):
         buckets = np.flatnonzero(problem.service_of_bucket == service)

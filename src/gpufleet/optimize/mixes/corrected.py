@@ -149,8 +149,11 @@ def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
 
 def split_anew(problem: MixProblem, units: FloatArray) -> FloatArray | None:
     """Shares of the buckets over these units, the busiest least busy, [bucket, way]; None where they do not carry."""
-    share = np.zeros_like(problem.load_units)
-    for service, test in enumerate(survivals(problem)):
+    loads = np.where(units > 0, problem.load_units, np.inf)
+    if not np.all(np.isfinite(loads).any(axis=1)):
+        return None
+    share = np.zeros_like(loads)
+    for service, test in enumerate(survivals(replace(problem, load_units=loads))):
         if test.missed(units[test.ways]) is not None:
             return None
         buckets = np.flatnonzero(problem.service_of_bucket == service)
@@ -183,7 +186,7 @@ def with_units_more(posed: Posed, found: Rated) -> Rated | None:
         machines = np.maximum(found.problem.machines_of(units), found.mix.machines)
         if not found.problem.allows(machines):
             return None
-        cost = found.problem.cost_usd_per_hour(machines)
+        cost = found.problem.cost_usd_per_hour(machines, found.mix.share)
         mix = replace(found.mix, units=units, machines=machines, usd_per_hour=cost)
         found = rated(posed, found.problem, mix)
     return found if found.is_sound else None
@@ -216,7 +219,7 @@ def whole_on_one_way(posed: Posed, groups: Sequence[tuple[int, str | None]]) -> 
     machines = problem.machines_of(units)
     if not problem.allows(machines):
         return None
-    found = rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines)))
+    found = rated(posed, problem, Mix(machines, units, share, problem.cost_usd_per_hour(machines, share)))
     return found if found.is_sound else None
 
 
@@ -229,13 +232,15 @@ def buckets_of_class(posed: Posed, s: int, kind: str | None) -> IntArray:
 def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) -> tuple[int, FloatArray] | None:
     """The way that carries a group at least cost beside these units, within what may be had; with all units then."""
     problem, service = posed.problem, posed.services[s]
-    of_kind = [float(kind in (None, bucket.request_class.name)) for bucket in service.buckets]
-    demand = service.sent(np.array(of_kind))
+    of_kind = np.array([float(kind in (None, bucket.request_class.name)) for bucket in service.buckets])
+    demand = service.sent(of_kind)
     assert demand is not None, "a class has requests"
     ways = [w for w, way in enumerate(posed.ways) if way.service == s and way.request_class == kind]
-    rates = dict(zip(ways, rates_alone(posed, service, demand, np.array(of_kind), ways), strict=True))
+    rates = dict(zip(ways, rates_alone(posed, service, demand, of_kind, ways), strict=True))
     count = {w: units_alone(problem, w, rates[w], demand.planned_requests_per_s) for w in ways}
-    usd = {w: n * problem.machines_per_unit[w] * problem.usd_per_hour[posed.ways[w].offer] for w, n in count.items()}
+    each = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
+    sent = of_kind @ problem.sending[posed.buckets_of(s)]
+    usd = {w: n * float(each[w]) + float(sent[w]) for w, n in count.items()}
     for w in sorted((w for w in ways if np.isfinite(usd[w])), key=usd.__getitem__):
         more = units + count[w] * (np.arange(problem.num_ways) == w)
         if may_be_had(problem, problem.machines_of(more)):

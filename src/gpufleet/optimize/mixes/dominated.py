@@ -53,7 +53,8 @@ def matching_ways(problem: MixProblem) -> BoolArray:
     for service in np.unique(problem.service_of_way):
         ways = np.flatnonzero(problem.service_of_way == service)
         loads = problem.load_units[np.ix_(problem.service_of_bucket == service, ways)]
-        as_good = np.all(loads[:, None, :] <= loads[:, :, None], axis=0)
+        sent = problem.sending[np.ix_(problem.service_of_bucket == service, ways)]
+        as_good = np.all((loads[:, None, :] <= loads[:, :, None]) & (sent[:, None, :] <= sent[:, :, None]), axis=0)
         size, replicas = problem.machines_per_unit[ways], problem.replicas_per_unit[ways]
         as_good &= (size[None, :] <= size[:, None]) & (replicas[None, :] >= replicas[:, None])
         for loss in problem.losses:

@@ -1,6 +1,6 @@
 """The cheapest mix as an integer programme: machines are whole, buckets are split.
 
-min  sum_o p_o n_o + sum_o leaving_o max(today_o - n_o, 0)
+min  sum_o p_o n_o + sum_o leaving_o max(today_o - n_o, 0) + sum_bw sending_bw s_bw
      sum_w s_bw = 1                                    each bucket is carried whole
      sum_b load_bw s_bw <= x_w                         by the units of the ways that it is sent
      sum_(w of o) machines_w x_w <= n_o <= most_o      which stand on machines
@@ -205,15 +205,17 @@ class Program:
         return np.asarray(np.minimum(np.maximum(carry, replicas), paid))
 
     def cost(self) -> Any:
-        """What machines cost, and what leaving those of today does."""
+        """What machines cost, what leaving those of today does, and what sending answers does."""
         p, terms = self.problem, []
+        sending = p.sending
         for o, n in enumerate(self.machines):
             terms.append(float(p.usd_per_hour[o]) * n)
             if p.machines_today[o] > 0 and p.leaving_usd_per_hour[o] > 0:
                 given_up = self.model.add_variable(lb=0)
                 self.model.add_linear_constraint(given_up + n >= float(p.machines_today[o]))
                 terms.append(float(p.leaving_usd_per_hour[o]) * given_up)
-        return self._sum(terms)
+        terms.extend(float(sending[key]) * s for key, s in self.share.items() if sending[key] > 0)
+        return self._sum(terms) + (0.0 if self.share else p.least_sending_usd_per_hour)
 
     def given_way(self) -> Any:
         """How far all limits give way, each relative to itself; None where there are none."""

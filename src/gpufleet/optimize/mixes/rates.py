@@ -83,9 +83,19 @@ class Service:
         model = self.question.model
         return replicas(model.arch, model.choices, self.question.instances, Rejections())
 
+    def at_rates(self, ratio: FloatArray) -> Service:
+        """The same service with so many times the requests of each bucket, [bucket]; what replicas sustain stays."""
+        parts = zip(self.buckets, ratio, strict=True)
+        buckets = tuple(replace(b, rate_requests_per_s=b.rate_requests_per_s * float(r)) for b, r in parts)
+        found = replace(self, buckets=buckets)
+        vars(found).update(every=self.every, _from_region=self._from_region)
+        return found
+
     @cached_property
     def requests_per_s(self) -> FloatArray:
         """What a replica sustains of each bucket alone, [bucket, row]; 0 where its objectives do not hold."""
+        if len(self.buckets) == 1 and self.buckets[0].is_whole:
+            return self.whole_requests_per_s[None, :]
         keys = [(b.request_class.name, b.lengths.ends) for b in self.buckets]
         alike = dict(zip(keys, self.buckets, strict=True))
         found = {key: self.sustained(b.as_class(), self.every) for key, b in alike.items()}
@@ -128,10 +138,15 @@ class Service:
         return rates
 
     def sustained_as_sent(self, demand: Demand, share: FloatArray, row: int, region: RegionKey) -> float:
-        """What a replica of a row sustains of what it is sent, limits held for the users of each place   [1/s]."""
+        """What a replica of a row sustains of what it is sent, limits held for the users of each place   [1/s].
+
+        Requests of one class are alike wherever users are: the strictest limit left counts.
+        """
         one = self.every.take(np.array([row]))
         if self.reach is None:
             return float(self.sustained_of(demand, one)[0])
+        if len(self.classes) == 1:
+            return float(self.rates_from(region, [row])[share > 0, 0].min())
         probed = replace(demand, workload=Workload.of(tuple(map(probing, demand.workload.classes))))
         copies, kept = self.runnable(probed, one)
         networks = {
@@ -142,6 +157,21 @@ class Service:
         found, limits = copies.capacity(), demand.workload.slo.limits
         return min(float(rates_over(found, np.array([0]), limits, n)[0]) for n in networks.values() if n is not None)
 
+    def sustained_whole(self, row: int, region: RegionKey) -> float:
+        """What a replica of a row sustains of all requests as they come, limits held for the users of each place."""
+        if self.reach is None:
+            return float(self.whole_requests_per_s[row])
+        if (region, row) not in self._whole_from_region:
+            everything = np.ones(len(self.buckets))
+            demand = self.sent(everything)
+            assert demand is not None, "a service has requests"
+            self._whole_from_region[region, row] = self.sustained_as_sent(demand, everything, row, region)
+        return self._whole_from_region[region, row]
+
+    @cached_property
+    def _whole_from_region(self) -> dict[tuple[RegionKey, int], float]:
+        return {}
+
     @cached_property
     def whole_requests_per_s(self) -> FloatArray:
         """What a replica sustains of all requests as they come, [row]."""
@@ -151,6 +181,11 @@ class Service:
     def planned_requests_per_s(self) -> FloatArray:
         """The rate of each bucket that capacity is bought for, [bucket]."""
         return np.array([b.rate_requests_per_s for b in self.buckets]) * (1 + self.question.demand.headroom_ratio)
+
+    @cached_property
+    def answer_tokens_per_s(self) -> FloatArray:
+        """Tokens of the answers of each bucket, at the rate that is expected, [bucket]."""
+        return np.array([b.rate_requests_per_s * b.as_class().output_tokens.mean for b in self.buckets])
 
     def sustained(self, request_class: RequestClass, candidates: Candidates) -> FloatArray:
         """What a replica of each candidate sustains of one class of requests   [1/s]."""

@@ -38,13 +38,13 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
     `left_s` tells the seconds that are left. `hint`: a mix that keeps everything. Without OR-Tools or time the best
     that is found at once.
     """
-    relaxed, tests = relaxation(problem), survivals(problem)
+    relaxed, tests, hint = relaxation(problem), survivals(problem), priced(problem, hint)
     if relaxed is None:
         return None
     has_losses = bool(problem.losses or problem.spare_machines)
     at_once = rounded(problem, relaxed, tests) if hint is None or has_losses else None
     best = cheaper(hint, at_once)
-    least = relaxed.usd_per_hour
+    least = relaxed.usd_per_hour + problem.least_sending_usd_per_hour
     if is_installed() and left_s() > 0:
         best, least = programmed(problem, tests, left_s, best, least)
     if best is None:
@@ -52,6 +52,11 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
     is_greedy = best.is_greedy and not is_installed()
     even = balanced(problem, best) if best is hint else best
     return replace(even, least_usd_per_hour=min(least, best.usd_per_hour), is_greedy=is_greedy)
+
+
+def priced(problem: MixProblem, mix: Mix | None) -> Mix | None:
+    """A mix at what it costs here, sending included."""
+    return mix and replace(mix, usd_per_hour=problem.cost_usd_per_hour(mix.machines, mix.share))
 
 
 def cheaper(one: Mix | None, other: Mix | None) -> Mix | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix
-from gpufleet.optimize.mixes.corrected import Rated, rated, split_anew
+from gpufleet.optimize.mixes.corrected import ENOUGH, Rated, rated, split_anew
 from gpufleet.optimize.mixes.ways import Posed
 
 
@@ -36,7 +36,11 @@ def without_way(posed: Posed, found: Rated, w: int) -> Rated | None:
     share = split_anew(problem, units) if np.all(held >= problem.least_replicas) else None
     if share is None:
         return None
-    simpler = rated(posed, problem, replace(on_fewest_machines(found, units), share=share))
+    mix = replace(on_fewest_machines(found, units), share=share)
+    mix = replace(mix, usd_per_hour=problem.cost_usd_per_hour(mix.machines, mix.share))
+    if mix.usd_per_hour > found.mix.usd_per_hour + ENOUGH:
+        return None
+    simpler = rated(posed, problem, mix)
     return simpler if simpler.is_sound else None
 
 

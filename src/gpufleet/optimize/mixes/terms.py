@@ -14,6 +14,7 @@ from gpufleet.domain.mix import Loss, MachineLimit, Share
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.market import effective_price
 from gpufleet.records import dataclass
+from gpufleet.units import HOUR, MEGA
 
 BUDGET, ON_SPOT, SHARE_OF, CARBON = "budget", "spot share", "share of ", "kg CO2e an hour"
 
@@ -61,6 +62,12 @@ class Terms:
     most_kg_per_hour: float = math.inf
     kg_per_hour: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     """What a machine emits an hour, by cloud, region and type; those that are not here are not known."""
+    usd_per_million_answer_tokens: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """What a million tokens of answers cost on their way out of a region; those that are not here cost nothing."""
+
+    def sending_usd_per_hour(self, tokens_per_s: FloatArray, offer: Offer) -> FloatArray:
+        """What answers of so many tokens a second cost on their way out of an offer's region   [USD/h]."""
+        return tokens_per_s * HOUR / MEGA * self.usd_per_million_answer_tokens.get((offer.cloud, offer.region), 0.0)
 
     @property
     def has_losses(self) -> bool:

@@ -18,7 +18,7 @@ from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
-MOST_LAYOUTS, MOST_OFFERS = 2, 48
+MOST_LAYOUTS, MOST_OFFERS, MOST_OF_REGIONS = 2, 48, 160
 WORTH_RATIO = 3.0
 """An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
 
@@ -124,6 +124,7 @@ def problem_of(
         shares=terms.cloud_shares(offers, machines),
         losses=terms.losses(offers, offer_of_way.tolist()),
         spare_machines=terms.spare_machines,
+        sending_usd_per_hour=sending(services, ways, offers, terms) if terms.usd_per_million_answer_tokens else None,
     )
 
 
@@ -135,12 +136,19 @@ def loads(
     first = np.cumsum([0, *(len(x.buckets) for x in services)])
     for w, way in enumerate(ways):
         service, offer = services[way.service], offers[way.offer]
-        rates = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0]
         goes = np.array([way.request_class in (None, b.request_class.name) for b in service.buckets])
-        rates = np.where(goes, rates, 0.0) * replicas_per_unit[w]
+        sustained = service.rates_from((offer.cloud, offer.region), [way.row])[:, 0]
+        rates = np.where(goes, sustained, 0.0) * replicas_per_unit[w]
         with np.errstate(divide="ignore"):
             found[first[way.service] : first[way.service + 1], w] = service.planned_requests_per_s / rates
     return found
+
+
+def sending(services: Sequence[Service], ways: Sequence[Way], offers: Sequence[Offer], terms: Terms) -> FloatArray:
+    """What each bucket's answers cost on their way out of the regions of ways   [USD/h], [bucket, way]."""
+    tokens_per_s = np.concatenate([service.answer_tokens_per_s for service in services])
+    found = [terms.sending_usd_per_hour(tokens_per_s, offers[way.offer]) for way in ways]
+    return np.asarray(np.array(found).reshape(len(ways), len(tokens_per_s)).T)
 
 
 def layouts_of(service: Service, of_every_size: bool) -> Iterator[tuple[tuple[str, str], list[tuple[int, int]]]]:
@@ -198,7 +206,7 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     is_bounded = {
         o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in sold_to(service)
     }
-    usd = [usd_per_bucket(service, held) for service, held in zip(services, layouts, strict=True)]
+    usd = [usd_per_bucket(service, held, terms) for service, held in zip(services, layouts, strict=True)]
     barred = frozenset(o for o in is_bounded if is_barred(o, instances[o.cloud, o.instance], terms))
     skipped = barred if all(carries_all(costs, barred) for costs in usd) else frozenset[Offer]()
     for costs in usd:
@@ -214,7 +222,23 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
     ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
     rank = dict(ranked_in_groups(ordered, is_bounded, terms))
-    return tuple(sorted(ordered, key=rank.__getitem__)[:MOST_OFFERS])
+    for at, offer in enumerate(leanest(usd, allowed, terms)):
+        rank[offer] = min(rank.get(offer, MOST_OFFERS), at)
+    return tuple(sorted(rank, key=rank.__getitem__)[: MOST_OF_REGIONS if keeps_regions else MOST_OFFERS])
+
+
+def leanest(usd: Sequence[Mapping[Offer, FloatArray]], offers: Collection[Offer], terms: Terms) -> list[Offer]:
+    """Offers that emit little for what they carry, the least first, where that is limited."""
+    if not math.isfinite(terms.most_kg_per_hour):
+        return []
+    kg: dict[Offer, float] = {}
+    for costs in usd:
+        for offer, cost in costs.items():
+            price = effective_price(offer)
+            if offer in offers and price > 0:
+                each = terms.kg_per_hour[offer.cloud, offer.region, offer.instance] / price
+                kg[offer] = min(kg.get(offer, math.inf), each * float(np.min(cost)))
+    return [offer for offer in sorted(kg, key=kg.__getitem__) if math.isfinite(kg[offer])][: MOST_OFFERS // 2]
 
 
 def is_limited(offer: Offer, instance: Instance, terms: Terms) -> bool:
@@ -252,11 +276,11 @@ def ranked_in_groups(
         seen[group] += 1
 
 
-def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray]:
+def usd_per_bucket(service: Service, layouts: Layouts, terms: Terms) -> dict[Offer, FloatArray]:
     """What carrying each bucket alone, and all as they come, costs an hour through each offer, [2 (bucket + 1)].
 
-    First as parts of machines, then on whole machines: a small machine may be cheap for little. Infinite where it does
-    not carry them.
+    First as parts of machines, then on whole machines: a small machine may be cheap for little. Sending is part of it.
+    Infinite where it does not carry them.
     """
     planned = np.append(service.planned_requests_per_s, service.question.demand.planned_requests_per_s)
     found, rows = {}, rows_of_regions(service, layouts)
@@ -265,17 +289,25 @@ def usd_per_bucket(service: Service, layouts: Layouts) -> dict[Offer, FloatArray
         if held:
             rates = dict(zip(rows[region], with_whole(service, region, rows[region]).T, strict=True))
             carried = np.array([rates[row] * each for row, each in held]).max(axis=0)
+            sent = terms.sending_usd_per_hour(service.answer_tokens_per_s, offer)
             with np.errstate(divide="ignore"):
                 machines = planned / carried
-            found[offer] = effective_price(offer) * np.concatenate([machines, np.ceil(machines)])
+            usd = effective_price(offer) * np.stack([machines, np.ceil(machines)])
+            found[offer] = (usd + np.append(sent, sent.sum())).ravel()
     return found
 
 
 def with_whole(service: Service, region: RegionKey, rows: Sequence[int]) -> FloatArray:
-    """What rows sustain of each bucket, and of all as they come, which is left out where users are stated."""
-    of_buckets = service.rates_from(region, rows)
-    whole = service.whole_requests_per_s[list(rows)] if service.reach is None else np.zeros(len(rows))
-    return np.vstack([of_buckets, whole])
+    """What rows sustain of each bucket in a region, and of all as they come, [bucket + 1, row].
+
+    Where users are stated, all as they come are as many as the loads of their places add up to.
+    """
+    rates = service.rates_from(region, rows)
+    if service.reach is None:
+        return np.vstack([rates, service.whole_requests_per_s[list(rows)]])
+    planned = service.planned_requests_per_s[:, None]
+    with np.errstate(divide="ignore"):
+        return np.vstack([rates, planned.sum() / (planned / rates).sum(axis=0)])
 
 
 def rows_of_regions(service: Service, layouts: Layouts) -> dict[RegionKey, list[int]]:
