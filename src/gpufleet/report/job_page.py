@@ -17,7 +17,6 @@ from gpufleet.report.numbers import (
     percent,
     plural,
     ranged,
-    ranged_duration,
     significant,
     usd,
     usd_per_hour,
@@ -25,6 +24,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import undated_line
+from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
@@ -190,7 +190,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
     surer = [] if steady is None else [f"{kept(steady, d)} is in time at 90% too: {usd(steady.usd.value)}."]
     lines = [
         own.layout,
-        f"Done in {ranged_time(d.finish_s)}, {ranged_usd(d.usd)}{each_run(plan, d)}.",
+        f"Done in {ranged_time(d.finish_s)}, {ranged_by(d.usd, usd, '-')}{each_run(plan, d)}.",
         own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         grade_line(d.grade),
@@ -392,21 +392,9 @@ def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None
     return Table(columns, rows, title)
 
 
-def ranged_time(figure: Figure) -> str:
-    """A time with its range."""
-    return ranged_duration(figure.value, figure.low, figure.high)
-
-
-def ranged_figure(figure: Figure, unit: str) -> str:
-    """A rate with its range."""
-    return ranged(figure.value, figure.low, figure.high, unit, digits=3)
-
-
 def ranged_usd(figure: Figure) -> str:
-    """An amount of money with its range."""
-    if figure.low is None or figure.high is None:
-        return usd(figure.value)
-    return f"{usd(figure.value)} ({usd(figure.low)}-{usd(figure.high)})"
+    """An amount of money with its range, short."""
+    return ranged_by(figure, usd, "-")
 
 
 def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:

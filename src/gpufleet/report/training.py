@@ -5,17 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.report.job_page import (
-    JobWords,
-    OwnColumns,
-    OwnReasons,
-    dearer_spot,
-    evidence,
-    played_lines,
-    ranged_figure,
-)
+from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, dearer_spot, evidence, played_lines
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.rented import machines
 from gpufleet.report.training_memory import memory_table, terms_table
 from gpufleet.results.base import Figure
