@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.answers.figures import spread_figure
 from gpufleet.answers.rented import machines_of
 from gpufleet.answers.spot import played_figure, played_on_spot
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.interruption import Interruptions
-from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.interruption import Interruptions, Spread
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.job import Job, JobPlacement, machine_choices
 from gpufleet.optimize.market import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
@@ -55,7 +56,7 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "usd_per_month": usd_per_month_of(usd.value, ranges.job),
         "usd_per_thousand_requests": per_unit(usd, ranges.requests / KILO),
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
-        **hazard(ranges.interruptions, p),
+        **hazard(ranges.interruptions, p.offer, p.per_hour),
         **played_words(p, ranges),
         "repeated_ratio": max(1 - (ranges.job.startup_s + p.work_s) / used.value, 0.0),
         "binding": what_binds(ranges.job, p),
@@ -65,13 +66,13 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     }
 
 
-def hazard(known: Interruptions, p: JobPlacement) -> dict[str, Any]:
+def hazard(known: Interruptions, offer: Offer, per_hour: Spread) -> dict[str, Any]:
     """How often a spot machine is taken away, and who says so."""
-    if p.offer.price_kind is not PriceKind.SPOT:
+    if offer.price_kind is not PriceKind.SPOT:
         return {}
-    band = p.offer.interruption
+    band = offer.interruption
     grade = Grade.TRANSFERRED if known.is_published(band) else Grade.SEED_RULE
-    rate = Figure(value=p.per_hour.expected, unit="1/h", low=p.per_hour.low, high=p.per_hour.high, grade=grade.label)
+    rate = spread_figure(per_hour, "1/h", grade.label)
     return {"interruptions_per_hour": rate, "interruption_source": known.source_of(band)}
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.fleet_mix import used_ways
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
@@ -113,7 +114,7 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         spot_usd=price_of(prices.get(PriceKind.SPOT)),
         interruption=next((o.interruption for o in prices.values() if o.interruption), None),
         network=[] if reach is None else list(user_networks(reach, key)),
-        grid=None if facts.grid is None else figure_of(facts.grid.g_co2e_per_kwh, "g/kWh", facts.grid.grade),
+        grid=None if facts.grid is None else spread_figure(facts.grid.g_co2e_per_kwh, "g/kWh", facts.grid.grade.label),
         grid_year=None if facts.grid is None else facts.grid.year,
         grid_source=None if facts.grid is None else facts.grid.source,
         power_usage_ratio=facts.usage.ratio.expected,
@@ -220,12 +221,7 @@ def user_networks(reach: Reach, key: RegionKey) -> Iterator[UserNetwork]:
 def median_of(network: NetworkLatency) -> Figure:
     """The median round trip with its range."""
     spread = Spread(network.low_s, network.median_s, network.high_s)
-    return figure_of(spread, "s", network.grade)
-
-
-def figure_of(spread: Spread, unit: str, grade: Grade) -> Figure:
-    """A spread as users get it."""
-    return Figure(value=spread.expected, unit=unit, low=spread.low, high=spread.high, grade=grade.label)
+    return spread_figure(spread, "s", network.grade.label)
 
 
 def at_users(posed: Posed, found: Rated, copies: Sequence[MixCopies]) -> list[AtUsers]:
@@ -315,24 +311,18 @@ def emitted_row(at: int, gpus: Spread, over: Spread, place: RegionFacts, tokens_
     """One row of copies."""
     kwh = site_kwh_per_hour(gpus, over, place.usage.ratio)
     grams = None if place.grid is None else site_g_co2_per_hour(kwh, place.grid.g_co2e_per_kwh)
-    rule = Grade.ROOFLINE
+    rule = Grade.ROOFLINE.label
     return Emitted(
         copies=at,
-        kwh_per_hour=figure_of(kwh, "kWh/h", rule),
-        g_co2e_per_hour=None if grams is None else figure_of(grams, "g/h", rule),
-        kwh_per_million_output_tokens=figure_of(per_million_tokens(kwh, tokens_per_s), "kWh", rule),
+        kwh_per_hour=spread_figure(kwh, "kWh/h", rule),
+        g_co2e_per_hour=None if grams is None else spread_figure(grams, "g/h", rule),
+        kwh_per_million_output_tokens=spread_figure(per_million_tokens(kwh, tokens_per_s), "kWh", rule),
         g_co2e_per_million_output_tokens=None
         if grams is None
-        else figure_of(per_million_tokens(grams, tokens_per_s), "g", rule),
+        else spread_figure(per_million_tokens(grams, tokens_per_s), "g", rule),
         year=None if place.grid is None else place.grid.year,
         source=None if place.grid is None else place.grid.source,
     )
-
-
-def spread_of(figure: Figure) -> Spread:
-    """A figure's range."""
-    low, high = (figure.value if end is None else end for end in (figure.low, figure.high))
-    return Spread(low, figure.value, high)
 
 
 def output_tokens(posed: Posed, found: Rated, w: int) -> float:
@@ -366,7 +356,7 @@ def egress_cost(
         region=key[1],
         gb_per_month=answers_gb_per_month(tokens_per_s, 1.0, each.value),
         usd_per_hour=None if usd is None and not counted else tokens_per_s * HOUR / MEGA * counted,
-        usd_per_month=None if usd is None else figure_of(usd, "USD/month", Grade.ROOFLINE),
+        usd_per_month=None if usd is None else spread_figure(usd, "USD/month", Grade.ROOFLINE.label),
         weights_gb=weights_bytes / GB,
         weights_usd=None if price is None else weights_bytes / GB * price.first_paid_usd_per_gb,
         source=None if price is None else price.source,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.answers.asked import Asked
-from gpufleet.answers.job_figures import dated
+from gpufleet.answers.job_figures import dated, hazard
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.rented import machines_of
@@ -14,7 +14,6 @@ from gpufleet.answers.spot import played_figure, played_on_spot
 from gpufleet.answers.training_estimate import layout_figures, memory_figures, speed_figures
 from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
-from gpufleet.domain.offer import PriceKind
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.training import TrainingPlacement, TrainingSolution
@@ -152,7 +151,7 @@ def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
     """What stops the run, what that costs, and the checkpoints against it."""
     return {
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
-        **hazard(q, p),
+        **hazard(q.around.interruptions, p.offer, p.per_hour),
         "repeated_ratio": float(lost_ratio(p.work_s, float(p.expected.paid_s) - q.goal.startup_s)),
         "failures": float(p.expected.stops) + (0.0 if p.play is None else p.play.losses),
         "failures_are_counted": q.around.failures.is_counted(p.rated.cluster.machine.accelerator.generation),
@@ -203,16 +202,6 @@ def running_usd(p: TrainingPlacement, paid_s: float) -> float | None:
     """What machines of one's own cost for running such a time; None of rented ones."""
     power = p.offer.own_power
     return None if power is None else p.machines * running_usd_per_hour(power) * paid_s / HOUR
-
-
-def hazard(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
-    """How often a spot machine is taken away, and who says so."""
-    if p.offer.price_kind is not PriceKind.SPOT:
-        return {}
-    known, band = q.around.interruptions, p.offer.interruption
-    grade = Grade.TRANSFERRED if known.is_published(band) else Grade.SEED_RULE
-    rate = Figure(value=p.per_hour.expected, unit="1/h", low=p.per_hour.low, high=p.per_hour.high, grade=grade.label)
-    return {"interruptions_per_hour": rate, "interruption_source": known.source_of(band)}
 
 
 def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.figures import spread_figure
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import resolve_gpu
@@ -10,7 +11,6 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import MOST_GPUS
 from gpufleet.performance.restarts import machine_mtbf_hours
 from gpufleet.provenance import Grade
-from gpufleet.results.base import Figure
 from gpufleet.results.cold_start import MachineFailures
 
 
@@ -31,7 +31,7 @@ def machine_failures(gpu: str, gpus_per_machine: int = 8, *, catalog: Catalog | 
         gpu=accelerator.name,
         generation=accelerator.generation,
         gpus_per_machine=gpus_per_machine,
-        mtbf_hours=Figure(value=between.expected, unit="h", low=between.low, high=between.high, grade=grade),
+        mtbf_hours=spread_figure(between, "h", grade),
         is_counted=is_counted,
         source_id=counted.source_of(accelerator.generation),
     )
