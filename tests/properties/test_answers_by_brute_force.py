@@ -24,29 +24,20 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
-from gpufleet.domain.workload import RequestClass, Workload
+from gpufleet.domain.workload import Workload
 from gpufleet.layout.support import engine_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.optimize.contest import Contest, key_of
-from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution, figure_s
 from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
 from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.service import solve_serve
-from gpufleet.optimize.size import QUANTILES
-from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
-from gpufleet.performance.request_mix import first_tokens_beyond_mean_s, prompt_work_ratio
-from gpufleet.performance.serving import (
-    carried_requests_per_s,
-    idle_ttft_s,
-    lone_ttft_s,
-    phases,
-    prompt_service_s,
-    tpot_s,
-)
+from gpufleet.performance.load_curves import load_curves_of
+from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.results.plan import Deployment, Refused, WhyNot
@@ -326,48 +317,19 @@ class Derived:
         assert any(seconds == pytest.approx(refused.shortfall * limit_s, rel=0.05) for seconds in best), refused
 
     def best_s(self, one: Candidates, label: str) -> float:
-        """The least of an objective over mean batches from 0.1 to 200 sequences, written out from the equations."""
+        """The least of an objective over mean batches from 0.1 to 200 sequences, of this replica alone."""
         *name, metric, statistic = label.split(".")
-        workload = self.question.demand.workload
-        kind = next((c for c in workload.classes if c.name == "".join(name)), None)
         model = StepModel.build(self.question.model.arch, one, calibration_of(self.asked.tables))
-        quantile, lengths = QUANTILES[statistic], self.question.demand.mix.lengths
-        grid = np.geomspace(0.1, 200.0, 60)
-        crowd = grid if quantile is None else np.maximum(grid + normal_quantile(quantile) * np.sqrt(grid), grid)
-        slow = np.array(
-            [tpot_s(model, phases(model, np.array([b]), lengths), np.array([b]), lengths)[0] for b in crowd]
-        )
+        grid, workload = np.geomspace(0.1, 200.0, 60), self.question.demand.workload
+        curves = load_curves_of(model, workload, np.array([200.0]), grid)
         late = np.array([self.late_ratio(model, b, metric) for b in grid])
-        if metric == "tpot":
-            return float((late * slow).min())
-        first = np.array([self.first_token_s(model, b, statistic, kind) for b in grid])
-        answer = workload.output_tokens if kind is None else kind.output_tokens.at(statistic)
-        return float((late * (first if metric == "ttft" else first + max(answer - 1, 0) * slow)).min())
+        return float((late * figure_s(curves, workload, ("".join(name), metric, statistic))[0]).min())
 
     def late_ratio(self, model: StepModel, mean: float, metric: str) -> float:
         """How many times later than expected a figure is planned to be: ranges are log-normal."""
         bounds = time_bounds(model, np.array([mean]), self.question.demand.mix.lengths)
         high = float(bounds["ttft" if metric == "ttft" else "tpot"].high_ratio[0])
         return high ** (normal_quantile(self.question.demand.confidence) / normal_quantile(0.9))
-
-    def first_token_s(self, model: StepModel, mean: float, statistic: str, kind: RequestClass | None) -> float:
-        """The prompt of a class at its percentile, behind prompts of all classes."""
-        batch, quantile, mix = np.array([mean]), QUANTILES[statistic], self.question.demand.mix
-        at = phases(model, batch, mix.lengths)
-        longer = 0.0
-        if mix.prompts is not None and kind is not None:
-            at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
-            prompt = kind.input_tokens.at(statistic)
-            longer = float(first_tokens_beyond_mean_s(model, mix, np.array([prompt]), kind.cached_ratio)[0, 0])
-        service = prompt_service_s(model, at)
-        rate = carried_requests_per_s(model, at, batch, mix.lengths)
-        load, variation = rate / model.candidates.attention_dp * service, mix.prompt_squared_variation
-        wait = mean_wait_s(load, service, variation)
-        if quantile is not None:
-            tail = wait_percentile_s(quantile, load, service, variation)
-            wait = np.maximum(tail, wait) if variation else tail
-        others = batch / model.candidates.attention_dp
-        return float((idle_ttft_s(model, at, lone_ttft_s(model, mix.lengths), others) + wait)[0]) + longer
 
 
 def machines_of(d: Deployment) -> Key:

@@ -93,7 +93,7 @@ def replica_of(
     demand, model = Demand(told_in_full(workload)), StepModel.build(arch, shape.candidates, calibration_of(tables))
     curves = load_curves_of(model, demand.workload, np.array([answer.largest_batch]))
     caution = Caution.at(plan.confidence, model, curves.batch, demand.lengths)
-    found = capacity(curves, shape.candidates, demand, caution)
+    found = capacity(curves, demand, caution)
     return scaled_replica(found, 0, class_limits(workload), copies)
 
 

@@ -212,7 +212,7 @@ def sustained(model: StepModel, workload: Workload, largest_batch: float) -> Cap
     steps = ForeseenSteps.of(model)
     steps.foresee(loads_of_curves(steps, workload))
     curves = load_curves_of(steps, workload, np.array([largest_batch]))
-    return capacity(curves, model.candidates, Demand(workload))
+    return capacity(curves, Demand(workload))
 
 
 def share_of_most(rate: float, most_per_s: float) -> float:

@@ -37,7 +37,7 @@ def scaled_replica(found: Capacity, row: int, classes: Sequence[ClassLimits], co
     rising = np.concatenate([[True], np.diff(rates) > 0])
     kept = columns[rising]
     latency = mean_over_classes(found, row, kept, classes, "latency")
-    wait = mean_over_classes(found, row, kept, classes, "ttft") - found.curves.idle_ttft_s[row, kept]  # type: ignore[attr-defined]
+    wait = found.curves.queue_s[row, kept]  # type: ignore[attr-defined]
     each = rates[rising]
     return Replica(
         rate_per_s=each * copies,

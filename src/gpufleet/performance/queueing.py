@@ -24,6 +24,22 @@ def mean_wait_s(load_ratio: Floats, mean_service_s: Floats, squared_variation: F
     return np.where(stable, load / spare * (1 + squared_variation) / 2 * service, np.inf)
 
 
+def gated_wait_s(load_ratio: Floats, step_s: Floats, service_s: Floats, squared_variation: Floats = 0.0) -> FloatArray:
+    """Mean wait where a server takes all that has come into its next step, beside `step_s` of other work.
+
+    W = (1 / 2 + rho) L, L = t / (1 - rho) + rho S (1 + c^2) / (1 - rho^2)   [s]
+    Steps C follow each other, C = t + the service of what came in the last one: E[C] = t / (1 - rho), Var[C] = rate
+    E[C] E[S^2] / (1 - rho^2). An arrival meets a step of L = E[C^2] / E[C] on average, waits for half of it, and shares
+    the next one with what else came in it. Its own service, and t of its own step, come on top.
+
+    >>> float(gated_wait_s(0.0, 0.02, 0.1))  # half of the step under way
+    0.01
+    """
+    load, spare = np.asarray(load_ratio, dtype=np.float64), 1 - np.asarray(load_ratio)
+    met_s = (step_s + load / (1 + load) * (1 + squared_variation) * service_s) / spare
+    return np.asarray((0.5 + load) * met_s)
+
+
 def loop_wait_s(others: Floats, cycle_s: Floats, service_s: Floats) -> FloatArray:
     """Mean wait of a client whose request and those of n others each come once in a cycle, at times of their own.
 

@@ -11,11 +11,16 @@ from functools import lru_cache
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.token_counts import AssumedCounts
+from gpufleet.domain.estimate import PromptTimes
+from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
-from gpufleet.performance.serving import Lengths, lone_ttft_s, prompts_load
+from gpufleet.performance.serving import Lengths, lone_ttft_s, prefill_run_s, prompts_load, request_host_s
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
+
+BESIDE = 16.0
+"""Sequences that decode where prompts of several lengths are compared in a busy step."""
+LEAST_DEVIATIONS = 0.1
 
 
 @dataclass(frozen=True)
@@ -175,11 +180,19 @@ def prompt_work_ratio(model: StepModel, mix: RequestMix) -> FloatArray:
 
     sum w t(n | cached) / t(mean)   [1]   Attention is quadratic: long prompts weigh more than their mean says.
     """
-    prompts = mix.prompts
-    if prompts is None:
+    if mix.prompts is None:
         return np.ones(len(model.candidates))
-    work_s = prefill_s(model, *with_mean_prompt(mix, prompts))
-    return np.asarray((prompts.weight @ work_s[:-1]) / work_s[-1])
+    return work_ratio_of(mix.prompts, mixed_prefills_s(model, mix, mix.prompts))
+
+
+def work_ratio_of(prompts: Prompts, prefills_s: FloatArray) -> FloatArray:
+    """The same of the prompts' kernels and, last, those of the mean one."""
+    return np.asarray((prompts.weight @ prefills_s[:-1]) / prefills_s[-1])
+
+
+def mixed_prefills_s(model: StepModel, mix: RequestMix, prompts: Prompts) -> FloatArray:
+    """Kernels of the mixture's prompts and, last, of one of mean length   [s], [prompt, candidate]."""
+    return prefill_s(model, *with_mean_prompt(mix, prompts))
 
 
 def with_mean_prompt(mix: RequestMix, prompts: Prompts) -> tuple[FloatArray, FloatArray]:
@@ -204,16 +217,85 @@ def each_alone(model: StepModel, tokens: FloatArray) -> StepLoad:
     return prompts_load(np.ones((len(tokens), len(model.candidates))), Lengths(tokens[:, None], 1.0))
 
 
+def prompt_times(
+    model: StepModel, mix: RequestMix, classes: Sequence[RequestClass], statistics: Sequence[Sequence[str]],
+    prefills_s: FloatArray,
+) -> dict[tuple[str, str], PromptTimes]:  # fmt: skip
+    """Each class's prompts at their mean and at some statistics; `prefills_s`: `mixed_prefills_s`."""
+    assert mix.prompts is not None, "prompts that are all alike have no statistics"
+    tokens = statistic_tokens(classes, statistics)
+    beside_s = [beside_decoding_s(model, mix, n, c.cached_ratio) for n, c in zip(tokens, classes, strict=True)]
+    shares = np.array([c.rate_requests_per_s for c in classes])
+    mean_s = (shares / shares.sum()) @ np.array([rows[0] for rows in beside_s])
+    work = work_ratio_of(mix.prompts, prefills_s)
+    found, start = dict[tuple[str, str], PromptTimes](), 0
+    for c, names, n, rows in zip(classes, statistics, tokens, beside_s, strict=True):
+        end = start + len(c.input_tokens.equal_parts)
+        lone_s = first_tokens_s(model, n, c.cached_ratio)
+        host_s = np.array([request_host_s(model, Lengths(own, 1.0)) for own in n * (1 - c.cached_ratio)])
+        mean_lone_s = host_s[0] + prefill_run_s(model, prefills_s[start:end]).mean(axis=0)
+        found[c.name, "mean"] = PromptTimes(mean_lone_s, host_s[0], rows[0] / mean_s)
+        for i, name in enumerate(names, 1):
+            found[c.name, name] = PromptTimes(
+                lone_s[i], host_s[i], rows[i] / (mean_s * work), deviations(c.input_tokens, float(n[i]))
+            )
+        start = end
+    return found
+
+
+def statistic_tokens(classes: Sequence[RequestClass], statistics: Sequence[Sequence[str]]) -> list[FloatArray]:
+    """Tokens of each class's prompts: their mean, and at each of its statistics."""
+    return [
+        np.array([c.input_tokens.at(name) for name in ("mean", *names)])
+        for c, names in zip(classes, statistics, strict=True)
+    ]
+
+
+def deviations(counts: TokenCounts, tokens: float) -> float:
+    """How many standard deviations a number of tokens lies from the mean, either way; 0 where all are alike   [1].
+
+    >>> deviations(TokenCounts(100.0, 0.25, (90.0, 150.0, 200.0, 300.0)), 200.0)
+    2.0
+    """
+    spread = counts.mean * np.sqrt(counts.squared_variation)
+    return float(max(abs(tokens - counts.mean) / spread, LEAST_DEVIATIONS)) if spread > 0 else 0.0
+
+
+def beside_decoding_s(model: StepModel, mix: RequestMix, tokens: FloatArray, cached_ratio: float) -> FloatArray:
+    """What prompts add to a step in which BESIDE sequences decode   [s], [prompt, candidate]."""
+    rest = tokens * (1 - cached_ratio)
+    decoding, beside = beside_loads(model, mix, rest)
+    added_s = np.maximum(model.seconds(beside) - model.seconds(decoding), 0.0)
+    return np.asarray(added_s + of_prefix_s(model, tokens, cached_ratio))
+
+
+def beside_loads(model: StepModel, mix: RequestMix, tokens: FloatArray) -> tuple[StepLoad, StepLoad]:
+    """A step that decodes BESIDE sequences, and the same with each of some prompts."""
+    num, context = len(model.candidates), mix.lengths.mean_decode_context_tokens
+    decoding, ones = np.full(num, BESIDE), np.ones((len(tokens), num))
+    return StepLoad(decoding, context), StepLoad(decoding, context, ones, tokens[:, None])
+
+
+def of_prefix_s(model: StepModel, tokens: FloatArray, cached_ratio: float) -> FloatArray | float:
+    """What kernels take longer where the rest of a prompt attends to a cached prefix   [s], [prompt, candidate]."""
+    if not cached_ratio:
+        return 0.0
+    rest = tokens * (1 - cached_ratio)
+    return prefill_s(model, tokens, tokens * cached_ratio) - prefill_s(model, rest, np.zeros(len(rest)))
+
+
+def first_tokens_s(model: StepModel, tokens: FloatArray, cached_ratio: float) -> FloatArray:
+    """First tokens of prompts that each find the engine idle, a share of them cached   [s], [prompt, candidate]."""
+    prefix_s = of_prefix_s(model, tokens, cached_ratio)
+    scale = model.candidates.engine_constant("prefill_scale_ratio")
+    return np.asarray(lone_ttfts_s(model, tokens * (1 - cached_ratio)) + scale * prefix_s)
+
+
 def first_tokens_beyond_mean_s(
     model: StepModel, mix: RequestMix, tokens: FloatArray, cached_ratio: float
 ) -> FloatArray:
     """What prompts take longer to a first token than the mixture's mean, alone   [s], [prompt, candidate]."""
-    beyond_s = lone_ttfts_s(model, tokens * (1 - cached_ratio)) - lone_ttft_s(model, mix.lengths)
-    if not cached_ratio:
-        return beyond_s
-    rest = tokens * (1 - cached_ratio)
-    cached_s = prefill_s(model, tokens, tokens * cached_ratio) - prefill_s(model, rest, np.zeros(len(rest)))
-    return np.asarray(beyond_s + model.candidates.engine_constant("prefill_scale_ratio") * cached_s)
+    return np.asarray(first_tokens_s(model, tokens, cached_ratio) - lone_ttft_s(model, mix.lengths))
 
 
 def lone_ttfts_s(model: StepModel, tokens: FloatArray) -> FloatArray:
@@ -221,8 +303,9 @@ def lone_ttfts_s(model: StepModel, tokens: FloatArray) -> FloatArray:
     return lone_ttft_s(model, Lengths(tokens[:, None], 1.0), np.ones((len(tokens), len(model.candidates))))
 
 
-def loads_of_mix(model: StepModel, mix: RequestMix, percentiles: Sequence[FloatArray]) -> list[StepLoad]:
+def loads_of_mix(model: StepModel, mix: RequestMix, statistics: Sequence[FloatArray]) -> list[StepLoad]:
     """Steps that the mixture asks for beside those of its mean request, where nothing is cached."""
     if mix.prompts is None:
         return []
-    return [each_alone(model, tokens) for tokens in (with_mean_prompt(mix, mix.prompts)[0], *percentiles)]
+    beside = [load for tokens in statistics for load in beside_loads(model, mix, tokens)]
+    return [*(each_alone(model, n) for n in (with_mean_prompt(mix, mix.prompts)[0], *statistics)), *beside]

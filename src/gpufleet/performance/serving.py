@@ -248,9 +248,14 @@ def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
     """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, l N)   [s]."""
+    return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)))
+
+
+def prefill_run_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
+    """The same where its kernels' seconds are known."""
     known = model.candidates.engine_constant
-    kernels_s = known("prefill_scale_ratio") * model.seconds(prompts_load(prompts, lengths))
-    return np.asarray(np.maximum(kernels_s, known("eager_kernel_s") * model.num_kernels), dtype=np.float64)
+    scaled_s = known("prefill_scale_ratio") * kernels_s
+    return np.asarray(np.maximum(scaled_s, known("eager_kernel_s") * model.num_kernels), dtype=np.float64)
 
 
 def synchrony(model: StepModel, client: Client) -> FloatArray:

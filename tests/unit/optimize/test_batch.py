@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.performance.handmade_curves import curves_of
 
 from gpufleet.api.configured import configured
 from gpufleet.catalog.calibration import calibration_of
@@ -16,7 +17,6 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
-from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
@@ -63,7 +63,7 @@ def test_more_requests_never_take_less(longest_ratio: float) -> None:
 
 
 def test_a_batch_that_memory_does_not_hold_gets_nothing_done() -> None:
-    curves = LoadCurves(BATCH, *(np.ones((1, 5)),) * 4, largest_batch=np.array([8.0]))
+    curves = curves_of(BATCH, np.ones((1, 5)), np.ones((1, 5)), largest_batch=np.array([8.0]))
     assert generation_rates(curves, 0.0).requests_per_s.tolist() == [[1, 1, 1, 1, 0]]
     assert generation_rates(curves, 1.0).requests_per_s.tolist() == [[1, 1, 1, 0, 0]]
 

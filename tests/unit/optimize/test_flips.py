@@ -130,7 +130,7 @@ def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
     for limit in question.demand.workload.slo.limits:
         for ratio in (0.3, 0.97, 1.0, 2.5):
             demand = with_limit(question.demand, limit.label, limit.limit_s * ratio)
-            whole = capacity(solution.copies.load_curves(), solution.copies.candidates, demand, solution.found.caution)
+            whole = capacity(solution.copies.load_curves(), demand, solution.found.caution)
             found = at_limit(solution.found, limit, limit.limit_s * ratio)
             assert np.array_equal(found.requests_per_s, whole.requests_per_s)
 

@@ -8,6 +8,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from tests.unit.performance.handmade_curves import curves_of
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
@@ -60,14 +61,7 @@ def curves(rows: int = 1, largest_batch: float = 300.0) -> LoadCurves:
     """TPOT of 10 ms and 0.1 ms more per sequence, answers of 100 tokens; row r is r + 1 times as slow."""
     slower = np.arange(1, rows + 1)[:, None]
     tpot = slower * (0.01 + 1e-4 * BATCH[None, :])
-    return LoadCurves(
-        batch=BATCH,
-        idle_ttft_s=0.05 + tpot,
-        prompt_service_s=np.full_like(tpot, 1e-3),
-        tpot_s=tpot,
-        requests_per_s=BATCH / (100 * tpot),
-        largest_batch=np.full(rows, largest_batch),
-    )
+    return curves_of(BATCH, BATCH / (100 * tpot), tpot, largest_batch=np.full(rows, largest_batch))
 
 
 def demand(rate: float = 10.0, *limits: Limit, headroom: float = 0.0, least: int = 1) -> Demand:
@@ -85,18 +79,18 @@ def offer(price: float, name: str = "four", region: str = "here", kind: PriceKin
 def sustained(*requests_per_s: float) -> Capacity:
     """Candidates that sustain these rates and break no limit."""
     rates = np.array(requests_per_s)
-    found = capacity(curves(len(rates)), replicas(*[1] * len(rates)), demand())
+    found = capacity(curves(len(rates)), demand())
     return replace(found, requests_per_s=rates)
 
 
 def test_without_limits_load_alone_bounds_a_replica() -> None:
-    found = capacity(curves(), replicas(1), demand())
+    found = capacity(curves(), demand())
     assert found.requests_per_s[0] <= 0.95 * found.sustained_requests_per_s[0]
     assert found.is_feasible.all()
 
 
 def test_a_tighter_limit_admits_a_smaller_batch_and_less_load() -> None:
-    loose, tight = (capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", s))) for s in (0.013, 0.0105))
+    loose, tight = (capacity(curves(), demand(10.0, Limit("tpot", "mean", s))) for s in (0.013, 0.0105))
     assert BATCH[loose.best[0]] == 16
     assert BATCH[tight.best[0]] == 4
     assert tight.requests_per_s[0] < loose.requests_per_s[0]
@@ -104,7 +98,7 @@ def test_a_tighter_limit_admits_a_smaller_batch_and_less_load() -> None:
 
 def test_a_limit_between_two_batches_of_the_grid_is_used_to_its_edge() -> None:
     """TPOT is 10 ms and 0.1 ms a sequence: 11 ms are 10 sequences, halfway from 4 to 16."""
-    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.011)))
+    found = capacity(curves(), demand(10.0, Limit("tpot", "mean", 0.011)))
     assert (BATCH[found.best[0]], found.beyond[0]) == (4, pytest.approx(0.5))
     running = operate(found, 0, float(found.requests_per_s[0]))
     assert running.batch == pytest.approx(10.0)
@@ -112,18 +106,18 @@ def test_a_limit_between_two_batches_of_the_grid_is_used_to_its_edge() -> None:
 
 
 def test_what_binds_is_the_limit_that_breaks_first() -> None:
-    tight = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.0105)))
+    tight = capacity(curves(), demand(10.0, Limit("tpot", "mean", 0.0105)))
     assert binding_limit(tight, 0) == "tpot.mean"
 
 
 def test_a_limit_below_the_fastest_token_admits_nothing() -> None:
-    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "p95", 0.009)))
+    found = capacity(curves(), demand(10.0, Limit("tpot", "p95", 0.009)))
     assert not found.is_feasible.any()
 
 
 def test_room_for_a_burst_is_kept_free() -> None:
     """A mean of 16 sequences is a burst of 16 + 1.645 x 4 = 22.6: room for 20 is not enough, for 23 it is."""
-    short, enough = (capacity(curves(largest_batch=n), replicas(1), demand()) for n in (20.0, 23.0))
+    short, enough = (capacity(curves(largest_batch=n), demand()) for n in (20.0, 23.0))
     assert short.breaks[ROOM][0].tolist() == [False, False, True, True, True]
     assert enough.breaks[ROOM][0].tolist() == [False, False, False, True, True]
 
@@ -132,7 +126,7 @@ def test_nineteen_of_twenty_requests_find_room() -> None:
     """The least room for a mean of 256 sequences is what 95 % of Poisson counts stay within, counted exactly."""
     at_most = np.cumsum([math.exp(n * math.log(256) - 256 - math.lgamma(n + 1)) for n in range(400)])
     rooms = np.arange(256.0, 320.0)
-    fits = [not capacity(curves(largest_batch=room), replicas(1), demand()).breaks[ROOM][0, -1] for room in rooms]
+    fits = [not capacity(curves(largest_batch=room), demand()).breaks[ROOM][0, -1] for room in rooms]
     assert rooms[fits.index(True)] == np.searchsorted(at_most, 0.95) == 283
 
 
@@ -146,16 +140,16 @@ def missed_by(found: Capacity, asked: Demand) -> Rejection:
 def test_a_replica_without_room_is_not_said_to_miss_a_limit_that_it_keeps() -> None:
     """Nor one that misses it to be full; of two limits the one that is missed by more is named."""
     kept, missed, worse = Limit("tpot", "mean", 1.0), Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)
-    full = capacity(curves(largest_batch=1.0), replicas(1), demand(10.0, kept))
+    full = capacity(curves(largest_batch=1.0), demand(10.0, kept))
     assert missed_by(full, demand(10.0, kept)) == Rejection(REASONS[ROOM], "x")
     roomy = replace(full, breaks={**full.breaks, ROOM: np.zeros((1, len(BATCH)), dtype=np.bool_)})
     assert missed_by(roomy, demand(10.0, kept)) == Rejection(REASONS[LOAD], "x")
-    late = capacity(curves(), replicas(1), demand(10.0, missed, worse))
+    late = capacity(curves(), demand(10.0, missed, worse))
     found = missed_by(late, demand(10.0, missed, worse))
     assert found.reason == Reason.of("over_limit", limit="ttft.mean", limit_s=0.01)
     assert found.miss.code == "at_best"
-    assert dict(found.miss.figures)["least_s"] == pytest.approx(0.0601, abs=2e-4)
-    assert found.shortfall == pytest.approx(6.01, abs=0.02)
+    assert dict(found.miss.figures)["least_s"] == pytest.approx(0.05 + 1.5 * 0.0101, abs=2e-4)
+    assert found.shortfall == pytest.approx(6.515, abs=0.02)
 
 
 @pytest.mark.parametrize("milliseconds", [0.0213, 2.3141, 9.996, 10.5, 99.01, 1234.5])
@@ -166,7 +160,7 @@ def test_the_figure_that_a_limit_must_allow_is_never_below_it(milliseconds: floa
 
 
 def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
-    found = replace(capacity(curves(), replicas(1), demand()), best=np.array([len(BATCH) - 1]), beyond=np.zeros(1))
+    found = replace(capacity(curves(), demand()), best=np.array([len(BATCH) - 1]), beyond=np.zeros(1))
     found = replace(found, breaks={reason: np.zeros_like(where) for reason, where in found.breaks.items()})
     assert binding_limit(found, 0) == SATURATION
 
@@ -266,14 +260,14 @@ def test_price_kinds_of_one_type_are_ranked_beside_each_other() -> None:
 
 
 def test_a_replica_at_its_highest_rate_stands_just_inside_its_limits() -> None:
-    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.02)))
+    found = capacity(curves(), demand(10.0, Limit("tpot", "mean", 0.02)))
     running = operate(found, 0, float(found.requests_per_s[0]))
     assert BATCH[found.best[0]] <= running.batch < BATCH[found.best[0] + 1]
     assert running.objectives_s["tpot.mean"] <= 0.02
 
 
 def test_a_replica_at_less_load_decodes_fewer_sequences_faster() -> None:
-    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.02)))
+    found = capacity(curves(), demand(10.0, Limit("tpot", "mean", 0.02)))
     full, half = (operate(found, 0, share * float(found.requests_per_s[0])) for share in (1.0, 0.5))
     assert half.batch < full.batch
     assert half.objectives_s["tpot.mean"] < full.objectives_s["tpot.mean"]
@@ -281,7 +275,7 @@ def test_a_replica_at_less_load_decodes_fewer_sequences_faster() -> None:
 
 def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
     limits = [Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)]
-    found = capacity(curves(), replicas(1), demand(10.0, *limits))
+    found = capacity(curves(), demand(10.0, *limits))
     together = needed_together(found, limits)
     assert {limit for limit, _, _ in together} == set(limits)
     assert all(seconds > limit.limit_s for limit, seconds, _ in together)
@@ -289,7 +283,7 @@ def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
 
 def test_a_candidate_that_nobody_sells_relaxes_nothing() -> None:
     limit = Limit("tpot", "mean", 0.005)
-    found = among(capacity(curves(2), replicas(1, 1), demand(10.0, limit)), np.array([False, True]))
+    found = among(capacity(curves(2), demand(10.0, limit)), np.array([False, True]))
     [(_, seconds, row)] = needed_together(found, [limit])
     assert row == 1
     assert seconds == pytest.approx(0.0202)

@@ -37,13 +37,11 @@ from gpufleet.optimize.replicas import (
 )
 from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import ADMISSION_QUANTILE, LOAD, QUANTILES, ROOM, Capacity, capacity_within, later
+from gpufleet.performance.latencies import latency_s, tpot_s, ttft_s
 from gpufleet.performance.load_curves import (
     crowded_batch,
-    latency_percentile_s,
     load_curves_of,
     sustained_requests_per_s,
-    tpot_percentile_s,
-    ttft_percentiles_s,
 )
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.request_mix import RequestMix
@@ -173,7 +171,7 @@ class Replicas:
         """The highest rate of each replica that keeps every objective, 95 % of its load and the KV room."""
         curves = self.load_curves()
         caution = Caution.at(self.demand.confidence, self.model, curves.batch, self.demand.lengths)
-        return capacity(curves, self.candidates, self.demand, caution)
+        return capacity(curves, self.demand, caution)
 
     def work_rates(self) -> WorkRates:
         """What each replica gets done of a job."""
@@ -242,19 +240,15 @@ def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkR
     return WorkRates(curves.batch, rates, rates.size)
 
 
-def figure_s(
-    curves: LoadCurves, candidates: Candidates, workload: Workload, figure: tuple[str, str, str]
-) -> FloatArray:
+def figure_s(curves: LoadCurves, workload: Workload, figure: tuple[str, str, str]) -> FloatArray:
     """Seconds of one latency figure (class, metric, statistic) for every candidate at every batch."""
     request_class, metric, statistic = figure
-    quantile, groups = QUANTILES[statistic], candidates.attention_dp[:, None].astype(np.float64)
-    if metric == "tpot":
-        return tpot_percentile_s(curves, quantile)
-    ttft_s = ttft_percentiles_s(curves, groups, quantile, curves.beyond_mean_s.get((request_class, statistic)))
+    quantile, answer = QUANTILES[statistic], answers(workload, request_class)
     if metric == "ttft":
-        return ttft_s
-    answer = answers(workload, request_class).at(statistic)
-    return latency_percentile_s(ttft_s, tpot_percentile_s(curves, quantile), answer)
+        return ttft_s(curves, quantile, request_class, statistic)
+    if metric == "tpot":
+        return tpot_s(curves, quantile, answer)
+    return latency_s(curves, quantile, request_class, statistic, answer)
 
 
 def answers(workload: Workload, request_class: str) -> TokenCounts:
@@ -263,10 +257,10 @@ def answers(workload: Workload, request_class: str) -> TokenCounts:
     return next(own, TokenCounts(workload.output_tokens))
 
 
-def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand, caution: Caution | None = None) -> Capacity:
+def capacity(curves: LoadCurves, demand: Demand, caution: Caution | None = None) -> Capacity:
     """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
     slo, workload = demand.workload.slo, demand.workload
-    objectives = {figure_label(*f): figure_s(curves, candidates, workload, f) for f in workload.figures}
+    objectives = {figure_label(*f): figure_s(curves, workload, f) for f in workload.figures}
     sustained = sustained_requests_per_s(curves)
     strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
     with np.errstate(divide="ignore"):

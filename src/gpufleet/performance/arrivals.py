@@ -1,0 +1,97 @@
+"""What a request that comes by chance (Poisson) meets: steps that run, prompts before it, tokens that are seen late.
+
+The rules are those that the simulator plays. A request that finds nothing running is prefilled at once. Else it waits
+for the step under way and joins the next one, with the other prompts that came: beside a decode step, which it waits
+for too, or in a step of prompts alone. Where prompts fill steps, they queue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.performance.queueing import gated_wait_s, mean_wait_s
+from gpufleet.performance.serving import Lengths, Phases, prompt_service_s
+from gpufleet.performance.shared_steps import step_rules
+from gpufleet.performance.step import StepModel
+from gpufleet.records import dataclass
+
+MOST_BUSY_RATIO = 0.98
+"""Load of the prompts' queue up to which waits are told apart."""
+FEWEST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """What arrivals meet, [batch, candidate]; a column of batches where it depends on these alone.
+
+    `running_ratio` of them find others running, and wait for steps of decoding. They wait `queue_s` for prompts,
+    `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where others
+    run, beside its `service_s`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
+    `late_s` late on average, with a `late_variance`   [s^2]. A token takes `full_step_s` at most: a decode step and all
+    the prompts that it has room for.
+    """
+
+    running_ratio: FloatArray
+    own_step_s: FloatArray
+    service_s: FloatArray
+    prompt_load_ratio: FloatArray
+    queue_s: FloatArray
+    queue_ratio: FloatArray
+    full_step_s: FloatArray
+    late_s: FloatArray
+    late_variance: FloatArray
+
+
+def finds_others(batch: Floats) -> FloatArray:
+    """Share of arrivals that find a sequence running, where `batch` run on average: 1 - exp(-B)   [1].
+
+    >>> finds_others([0.0, 1.0]).round(3).tolist()
+    [0.0, 0.632]
+    """
+    return np.asarray(-np.expm1(-np.asarray(batch, dtype=np.float64)))
+
+
+def share_of_others(batch: Floats) -> FloatArray:
+    """Mean of n / (n + 1) over the n others that an arrival finds: 1 - (1 - exp(-B)) / B   [1].
+
+    >>> share_of_others([1.0, 100.0]).round(3).tolist()
+    [0.368, 0.99]
+    """
+    mean = np.maximum(np.asarray(batch, dtype=np.float64), FEWEST)
+    return np.asarray(np.maximum(1 - finds_others(mean) / mean, 0.0))
+
+
+def met_by_arrivals(
+    model: StepModel, at: Phases, step_s: FloatArray, batch: FloatArray, rate: FloatArray, lengths: Lengths,
+    squared_variation: Floats,
+) -> Met:  # fmt: skip
+    """What requests at `rate` meet at a mean `batch`; `step_s`: a decode step as they find it.
+
+    Prompts wait for each other's in the steps that they share (`gated_wait_s`), or, where a step has no room for more,
+    in a queue of prompts that take n / room decode steps each beside their own service: M/G/1 and half a step.
+    The longer of both counts.
+    """
+    rules, c = model.once(step_rules), model.candidates
+    running, service_s = finds_others(batch), prompt_service_s(model, at)
+    others_s, each_per_s = running * step_s, rate / c.attention_dp
+    room = rules.room_for(lengths.input_tokens, lengths.output_tokens) - rules.own_steps * batch / c.num_groups
+    steps = lengths.input_tokens / np.maximum(room, 1.0)
+    load = np.minimum(each_per_s * service_s, MOST_BUSY_RATIO)
+    full_s = service_s + rules.own_steps * others_s * steps
+    full_load = np.minimum(each_per_s * full_s, MOST_BUSY_RATIO)
+    steps_s = gated_wait_s(load, others_s, 0.0)
+    shared_s = gated_wait_s(load, 0.0, service_s, squared_variation)
+    queued_s = others_s / 2 + mean_wait_s(full_load, full_s, squared_variation)
+    stream_s = model.hardware.calibration.formulas.engine_steps.stream_s.value
+    return Met(
+        running_ratio=running,
+        own_step_s=rules.own_steps * step_s * np.maximum(steps, 1.0),
+        service_s=service_s,
+        prompt_load_ratio=load,
+        queue_s=np.maximum(shared_s, queued_s - steps_s),
+        queue_ratio=full_load,
+        full_step_s=np.where(rules.own_steps > 0, step_s + service_s / np.maximum(steps, FEWEST), np.inf),
+        late_s=rules.late_steps * step_s * share_of_others(batch) + stream_s * batch,
+        late_variance=stream_s**2 * batch,
+    )
