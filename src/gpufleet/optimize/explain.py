@@ -6,6 +6,8 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.performance.latencies import mean_prompt_s, whole_step_s
+from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.serving import (
     Serving,
     carried_requests_per_s,
@@ -16,6 +18,7 @@ from gpufleet.performance.serving import (
     idle_ttft_s,
     lone_ttft_s,
     longest_gap_s,
+    neighbours,
     phases,
     prompt_service_s,
     prompts_load,
@@ -170,26 +173,20 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
     ]
 
 
-def _others(question: EstimateQuestion, batch: FloatArray, model: StepModel) -> FloatArray:
-    """Sequences that a request finds running in its group: clients do not meet themselves, arrivals meet the mean."""
-    in_group = batch / model.candidates.attention_dp
-    return np.maximum(in_group - 1.0, 0.0) if question.load.scenario == "closed_loop" else in_group
-
-
 def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_s: float) -> list[TimePart]:
     """Steps that run already, a place in the batch, steps for which the engine holds a prompt back."""
     q, model, serving = question, solution.model, served(solution)
-    if q.load.scenario not in ("closed_loop", "open_loop"):
+    if q.load.scenario == "open_loop":
+        return _arrival_parts(q, model, float(serving.batch[0]), lone_s)
+    if q.load.scenario != "closed_loop":
         return []
-    at = phases(model, serving.batch, q.lengths)
-    idle_s = float(idle_ttft_s(model, at, np.array([lone_s]), _others(question, serving.batch, model))[0])
+    at, others = phases(model, serving.batch, q.lengths), neighbours(model, serving.batch)
+    idle_s = float(idle_ttft_s(model, at, np.array([lone_s]), others)[0])
     step_s = float(at.decode_step_s[0])
     running = (idle_s - lone_s) / step_s
     parts = [
         TimePart("steps that run already", idle_s - lone_s, f"{running:.3g} steps x {step_s / MILLISECOND:.3g} ms")
     ]
-    if q.load.scenario == "open_loop":
-        return parts
     waiting = q.load.amount - float(serving.batch[0])
     rate = float(carried_requests_per_s(model, at, serving.batch, q.lengths)[0])
     held = float(held_back_steps(model, serving.batch, q.lengths, q.client)[0])
@@ -199,4 +196,19 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
         TimePart(
             "held back by the engine's options", held * step_s, f"{held:.3g} steps x {step_s / MILLISECOND:.3g} ms"
         ),
+    ]
+
+
+def _arrival_parts(question: EstimateQuestion, model: StepModel, batch: float, lone_s: float) -> list[TimePart]:
+    """What a request that comes by chance waits for before its step, there, and until its first token is seen."""
+    curves = load_curves_of(model, question.workload, np.array([np.inf]), np.array([batch, batch + 1]))
+    share, step_s = float(curves.running_ratio[0]), float(whole_step_s(curves)[0, 0])
+    steps = share * (0.5 + float(curves.prompt_load_ratio[0, 0]))
+    beside_s, late_s = float(mean_prompt_s(curves, "")[0, 0]) - lone_s, float(curves.late_s[0, 0])
+    return [
+        TimePart("steps that run already", steps * step_s, f"{steps:.3g} steps x {step_s / MILLISECOND:.3g} ms"),
+        TimePart(
+            "in steps that others share", beside_s, f"{share:.0%} of requests find others; less than alone, or more"
+        ),
+        TimePart("seen late", late_s, "steps made ahead, and the streams of others"),
     ]
