@@ -205,8 +205,8 @@ def chance_spread(curves: LoadCurves, quantile: float, answers: TokenCounts) -> 
 
 
 def between_columns(values: FloatArray, batch: FloatArray, at_batch: FloatArray) -> FloatArray:
-    """Values [candidate, batch] at other batches, straight over the logarithm between columns; its ends hold beyond."""
-    position = np.interp(np.log(at_batch), np.log(batch), np.arange(len(batch)))
+    """Values [candidate, batch] at other batches, straight between columns; the ends hold beyond them."""
+    position = np.interp(at_batch, batch, np.arange(len(batch)))
     below = np.minimum(position.astype(np.int64), max(len(batch) - 2, 0))
     above, share = np.minimum(below + 1, len(batch) - 1), position - below
     return np.asarray(values[:, below] * (1 - share) + values[:, above] * share)

@@ -35,11 +35,11 @@ from gpufleet.performance.serving import (
 from gpufleet.performance.step import StepLoad, StepModel
 
 NOT_AT_ALL: Floats = 0.0
-LEAST_BATCH, SMALLEST_BATCH, LARGEST_BATCH, GRID_RATIO = 0.001, 0.1, 2048.0, 1.2
+LEAST_BATCH, SMALLEST_BATCH, LARGEST_BATCH, GRID_RATIO = 1e-5, 0.1, 2048.0, 1.2
 
 
 def batch_grid() -> FloatArray:
-    """Mean batches from next to none, then from one sequence a tenth of the time to 2,048, 20 % apart."""
+    """Mean batches from none to speak of, then from one sequence a tenth of the time to 2,048, 20 % apart."""
     steps = int(np.ceil(np.log(LARGEST_BATCH / SMALLEST_BATCH) / np.log(GRID_RATIO)))
     return np.concatenate([[LEAST_BATCH], np.geomspace(SMALLEST_BATCH, LARGEST_BATCH, steps + 1)])
 
