@@ -108,16 +108,24 @@ def run(*command: str) -> None:
 
 def measure() -> None:
     """Packages and bytes of this environment, without pip itself."""
-    sizes = {d.name: size_bytes(d) for d in importlib.metadata.distributions() if d.name.lower() not in NOT_OURS}
+    files = {d.name: files_of(d) for d in importlib.metadata.distributions() if d.name.lower() not in NOT_OURS}
+    sizes = {name: size_bytes(paths) for name, paths in files.items()}
     for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
         print(f"{size / 1e6:8.1f} MB  {name}")
     print(f"{sum(sizes.values()) / 1e6:8.1f} MB in {len(sizes)} packages ({sysconfig.get_platform()})")
+    compiled = sum(size_bytes({path for path in paths if path.suffix == ".pyc"}) for paths in files.values())
+    print(f"{compiled / 1e6:8.1f} MB of it byte code that the installer wrote")
 
 
-def size_bytes(distribution: importlib.metadata.Distribution) -> int:
-    """Bytes of the files that a package installed; byte code is left out when it was not written yet."""
+def files_of(distribution: importlib.metadata.Distribution) -> set[Path]:
+    """What a package installed; byte code is left out when it was not written yet."""
     paths = {Path(str(distribution.locate_file(file))) for file in distribution.files or ()}
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    return {path for path in paths if path.is_file()}
+
+
+def size_bytes(paths: set[Path]) -> int:
+    """Bytes of files."""
+    return sum(path.stat().st_size for path in paths)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import yaml
 from tests.conftest import REPOSITORY
 
 import gpufleet
+from gpufleet.api.encoder_batches import plan_encoder_batch
 from gpufleet.cli import main
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
@@ -116,6 +117,20 @@ def test_a_gpu_more_is_worth_what_it_saves(plan: SchedulePlan, tmp_path: Path) -
     assert lab.one_more is not None
     assert lab.one_more.is_sure
     assert lab.one_more.late_weighted_hours == 0.0  # five GPUs do not hold a gang of four beside two either
+
+
+def test_a_gpu_more_is_not_priced_where_a_longer_search_may_save_as_much(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the solver nothing proves that the jobs must be late."""
+    monkeypatch.setattr("gpufleet.optimize.schedule.best.is_installed", lambda: False)
+    _, said, _ = ask(SMALL, "-o", "json")
+    unproved = SchedulePlan.model_validate_json(said)
+    assert unproved.late_weighted_hours > unproved.least_late_weighted_hours
+    assert all(pool.one_more is None for pool in unproved.pools)
+    _, page, _ = ask(SMALL)
+    assert "late hours (as found)" not in page
+    assert "One GPU more is not priced, as the search is not done: --time-limit 60s" in " ".join(page.split())
 
 
 def test_the_answer_is_read_back_from_its_json(ask: Ask, plan: SchedulePlan) -> None:
@@ -336,6 +351,7 @@ WRONG = [
     (ONE + "  - {name: x, work: 0h}", 2, "must be positive"),
     (ONE + "  - {name: x}", 2, "nothing says how long it takes"),
     (ONE + "  - {name: x, work: 1h, gpus: 1.5}", 2, "a whole number"),
+    (ONE + "  - {name: x, batch: {model: llama-3.1-8b, requests: 3k, in: 400}}", 2, "'out' is missing; expected 'out:"),
     (ONE + "  - {name: x, work: 1h, on: b}", 2, "unknown pool or type of GPU 'b'"),
     (ONE + "  - {name: x, work: 1h}\n  - {name: x, work: 1h}", 2, "two jobs are called 'x'"),
     (ONE + "  - {name: x, work: 1h, after: [yy]}", 2, "unknown job to come after"),
@@ -390,3 +406,16 @@ def test_models_tell_how_long_jobs_take_on_each_number_of_gpus() -> None:
     assert label.work.high is not None
     assert label.work.high > label.work.value
     assert len(plan.runs) == 40
+
+
+def test_a_job_of_an_encoder_takes_as_long_as_its_plan_says(tmp_path: Path) -> None:
+    """One replica takes what the plan says that it works, after its start; two share the inputs."""
+    file = tmp_path / "jobs.yaml"
+    text = ONE + "  - {name: x, batch: {model: bge-base-en-v1.5, requests: 1M, in: 400}, gpus: [1, 2]}"
+    file.write_text(text, encoding="utf-8")
+    by_gpus = {o.gpus: o.work_s for o in run_of(gpufleet.plan_schedule(file, at_once=True), "x").options}
+    asked = {"requests": "1M", "input_tokens": "400", "deadline": "365d", "gpus": ["L4"]}
+    direct = plan_encoder_batch("bge-base-en-v1.5", **asked)
+    work_s = direct.answer.work_s * direct.answer.replicas
+    assert by_gpus[1] == pytest.approx(direct.startup_s + work_s)
+    assert by_gpus[2] == pytest.approx(direct.startup_s + work_s / 2)

@@ -62,6 +62,13 @@ def request_of(seed: int) -> TrainingRequest:
 
 @cache
 def question_of(seed: int) -> TrainingQuestion:
+    """Spot at the rate of its cloud's advisor: what drawn markets make of it is asked for apart."""
+    question = played_question(seed)
+    return replace(question, around=replace(question.around, plays=None))
+
+
+@cache
+def played_question(seed: int) -> TrainingQuestion:
     return asked(request_of(seed))
 
 
@@ -178,10 +185,14 @@ def every_way(seed: int, *, are_had: bool = False) -> Iterator[tuple[float, floa
                 yield (*usd_and_end(q, instance, offer, machines, *found), machines, offer)
 
 
-def cheapest(seed: int) -> float:
+def cheapest(seed: int, *, is_steady: bool = False) -> float:
     """The least that a run in time costs, at a price with a date; infinite where none is in time."""
     deadline_s = question_of(seed).goal.deadline_s
-    ways = [(usd, offer.is_dated) for usd, end, _, offer in every_way(seed) if end <= deadline_s]
+    ways = [
+        (usd, offer.is_dated)
+        for usd, end, _, offer in every_way(seed)
+        if end <= deadline_s and not (is_steady and offer.price_kind is PriceKind.SPOT)
+    ]
     dated = [usd for usd, is_dated in ways if is_dated]
     return min(dated or [usd for usd, _ in ways], default=math.inf)
 
@@ -210,6 +221,21 @@ def test_every_row_is_a_run_as_written_out_again(seed: int) -> None:
         assert p.rated.time.layouts.num_devices[p.rated.row] == p.rated.cluster.num_gpus <= p.num_gpus
         low, expected, high = (float(each.elapsed_s) for each in (p.low, p.expected, p.high))
         assert low <= expected <= high
+
+
+@pytest.mark.parametrize("seed", range(QUESTIONS))
+def test_spot_as_it_is_played_comes_first_only_where_it_costs_less_than_all_that_is_kept(seed: int) -> None:
+    q = played_question(seed)
+    if q.around.plays is None:
+        assert math.isinf(q.goal.deadline_s) or not any(o.price_kind is PriceKind.SPOT for o in q.offers)
+        return
+    ranked, steady_usd = solve_training(q, CALIBRATION).ranked, cheapest(seed, is_steady=True)
+    assert [p.usd for p in ranked] == sorted(p.usd for p in ranked)
+    assert bool(ranked) or math.isinf(steady_usd)
+    assert not ranked or ranked[0].usd <= steady_usd * (1 + MOST_REGRET)
+    for p in ranked:
+        assert p.play is None or not p.play.is_late(q.goal.confidence)
+        assert p.play is None or p.usd >= float(p.low.paid_s) * p.machines * effective_price(p.offer) / HOUR
 
 
 @pytest.mark.parametrize("seed", range(QUESTIONS))

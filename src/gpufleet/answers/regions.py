@@ -359,13 +359,13 @@ def egress_cost(
     key: RegionKey, tokens_per_s: float, weights_bytes: float, facts: RegionFacts, site: SiteFigures
 ) -> EgressCost:
     """One region."""
-    each, price = site.bytes_per_streamed_token, facts.egress
+    each, price, counted = site.bytes_per_streamed_token, facts.egress, facts.usd_per_million_answer_tokens
     usd = answers_usd_per_month(tokens_per_s, 1.0, each, price)
     return EgressCost(
         cloud=key[0],
         region=key[1],
         gb_per_month=answers_gb_per_month(tokens_per_s, 1.0, each.value),
-        usd_per_hour=None if usd is None else tokens_per_s * HOUR / MEGA * facts.usd_per_million_answer_tokens,
+        usd_per_hour=None if usd is None and not counted else tokens_per_s * HOUR / MEGA * counted,
         usd_per_month=None if usd is None else figure_of(usd, "USD/month", Grade.ROOFLINE),
         weights_gb=weights_bytes / GB,
         weights_usd=None if price is None else weights_bytes / GB * price.first_paid_usd_per_gb,

@@ -119,7 +119,7 @@ def understood_mix(
     start = monotonic()
 
     def left_s(share: float) -> float:
-        return request.time_limit_s * share - (monotonic() - start)
+        return request.limit_s * share - (monotonic() - start)
 
     every = tuple(solved_by_name(replace(r, fleet_today=None), tables) for r in requests)
     demands = [p.question.demand for p in every]
@@ -345,6 +345,7 @@ def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> Fleet
         least_usd_per_hour=mix.least_usd_per_hour or None,
         is_greedy=not is_installed(),
         binding=binding,
+        quotas_used=quotas_used(asked, posed, found),
         cloud_shares=weight_shares(posed, mix, asked.terms),
         usd_per_hour_free=free,
         price_sources=price_sources(price_days(c.deployment for c in copies), tables.sources),
@@ -467,9 +468,7 @@ def binding_limits(asked: Asked, posed: Posed, found: Rated) -> Iterator[Binding
         used = float(limit.per_machine @ found.mix.machines)
         each = float(np.min(limit.per_machine[limit.per_machine > 0], initial=math.inf))
         if limit.most > 0 and math.isfinite(each) and used + each > limit.most:
-            more = replace(limit, most=limit.most + each)
-            others = tuple(more if x is limit else x for x in problem.limits)
-            yield from worth(asked, posed, found, replace(problem, limits=others), limit, each)
+            yield from worth_of_limit(asked, posed, found, limit, each)
     for o in np.flatnonzero(np.isfinite(problem.most_machines) & (found.mix.machines >= problem.most_machines)):
         most = problem.most_machines.copy()
         most[o] += 1
@@ -477,6 +476,30 @@ def binding_limits(asked: Asked, posed: Posed, found: Rated) -> Iterator[Binding
         name = f"{offer.cloud} {offer.instance} {offer.region}"
         limit = MachineLimit(name, np.zeros(problem.num_offers), float(problem.most_machines[o]))
         yield from worth(asked, posed, found, replace(problem, most_machines=most), limit, 1.0)
+
+
+def worth_of_limit(
+    asked: Asked, posed: Posed, found: Rated, limit: MachineLimit, each: float
+) -> Iterator[BindingLimit]:
+    """A limit, where one machine more of it saves; else where as many more save as the cheapest mix would take."""
+    problem = posed.problem
+
+    def allowing(most: float) -> MixProblem:
+        more = replace(limit, most=most)
+        return replace(problem, limits=tuple(more if x is limit else x for x in problem.limits))
+
+    one = list(worth(asked, posed, found, allowing(limit.most + each), limit, each))
+    yield from one
+    free = None if one else asked_beside(asked, replace(posed, problem=allowing(math.inf)), found)
+    if free is not None and free.usd_per_hour < found.mix.usd_per_hour - WORTH_NOTHING:
+        more = float(limit.per_machine @ free.machines) - limit.most
+        yield BindingLimit(name=limit.name, most=limit.most, more=more, usd_per_hour_with_more=free.usd_per_hour)
+
+
+def quotas_used(asked: Asked, posed: Posed, found: Rated) -> dict[str, float]:
+    """GPUs that count for each quota that was said."""
+    said = {quota.name for quota in asked.terms.quotas}
+    return {x.name: float(x.per_machine @ found.mix.machines) for x in posed.problem.limits if x.name in said}
 
 
 def worth(

@@ -216,12 +216,27 @@ def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: C
 
 
 def egress_of_answers(offers: Iterable[Offer], tables: Catalog) -> Iterator[tuple[RegionKey, float]]:
-    """What a million tokens of answers, streamed, cost on their way out of each region that has a price   [USD]."""
+    """What a million tokens of answers, streamed, cost on their way out of each region that has a price   [USD].
+
+    A region without one costs what the dearest of its cloud does: what is not known must not look free. None of a cloud
+    that has published none.
+    """
     each = load_site_figures().bytes_per_streamed_token.value
-    for key in sorted({(offer.cloud, offer.region) for offer in offers}):
-        price = egress_price(tables, *key)
+    prices = {key: egress_price(tables, *key) for key in sorted({(offer.cloud, offer.region) for offer in offers})}
+    dearest: dict[str, float] = {}
+    for cloud, region in all_regions(tables):
+        price = egress_price(tables, cloud, region)
         if price is not None:
-            yield key, answers_usd_per_million_tokens(each, price.first_paid_usd_per_gb)
+            dearest[cloud] = max(dearest.get(cloud, 0.0), price.first_paid_usd_per_gb)
+    for (cloud, region), price in prices.items():
+        usd_per_gb = dearest.get(cloud) if price is None else price.first_paid_usd_per_gb
+        if usd_per_gb is not None:
+            yield (cloud, region), answers_usd_per_million_tokens(each, usd_per_gb)
+
+
+def all_regions(tables: Catalog) -> list[RegionKey]:
+    """Every region of every cloud, open to everybody."""
+    return [key for key in tables.located_regions if tables.is_open(*key)]
 
 
 def machine_carbon(

@@ -25,7 +25,6 @@ from gpufleet.units import DAY
 
 MOST_REQUESTS = 8_000_000
 P95 = 0.95
-BY_TICK = ("arrivals", "paid", "ready", "served", "queue", "kept", "cold")
 
 
 def replayed_day(held: ScaledPlan, found: Outcome, seed: int, tables: Catalog) -> ReplayedDay:

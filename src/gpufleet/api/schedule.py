@@ -125,9 +125,14 @@ def found_by_of(edf: Score, searched: Score, solved_score: Score) -> str:
 
 
 def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
-    """By pool: the score with one GPU more, and whether both schedules are proven to be the best."""
-    found = {}
+    """By pool: the score with one GPU more, and whether both schedules are proven to be the best.
+
+    None where some lateness is not proven to be needed: a longer search might save as much with the same GPUs.
+    """
+    found: dict[str, tuple[Score, bool]] = {}
     score = grid.score(best.placed)
+    if not best.is_optimal and score.late > best.bound.late:
+        return found
     for number, pool in enumerate(grid.pools):
         if score.late == grid.least.late and score.milli_usd == grid.least.milli_usd:
             found[pool.name] = (score, best.is_optimal)

@@ -10,13 +10,16 @@ from functools import cache
 from typing import Any
 
 from gpufleet.api.batches import plan_batch
+from gpufleet.api.encoder_batches import plan_encoder_batch
 from gpufleet.api.training import plan_finetune, plan_train
 from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.schedule import SPOT, WHOLE_MILLI, DayPrices, Duration, Outage, Pool, ScheduledJob, Way
 from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError, named
+from gpufleet.inputs.model_config import is_encoder
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s
 from gpufleet.questions.schedule import (
     HOURS_OF_DAY,
@@ -33,6 +36,7 @@ from gpufleet.questions.schedule import (
 )
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
+from gpufleet.results.job import JobPlan
 from gpufleet.results.training import TrainingPlan
 from gpufleet.units import DAY, HOUR
 
@@ -136,13 +140,24 @@ class Durations:
     def _of_batch(self, asked: tuple[tuple[str, str], ...], gpu: str) -> BatchDuration:
         words: dict[str, Any] = {"deadline": UNHURRIED, **dict(asked)}
         words = {BATCH_WORDS.get(name, name): value for name, value in words.items()}
-        plan = plan_batch(model_of(words, "batch"), self.tables, **{**words, "gpus": [gpu]})
+        model = model_of(words, "batch")
+        plan = batch_plan(model, self.tables, {**words, "gpus": [gpu]})
         if not plan.is_feasible:
             raise Infeasible(f"it does not run on {gpu}")
-        answer = plan.answer
+        answer = plan.deployments[0]
         low, high = answer.work_ratios
         replica = max(round(answer.gpus_per_replica), 1)
         return BatchDuration(answer.work_s * answer.replicas, plan.startup_s, replica, low, high, answer.grade)
+
+
+def batch_plan(model: str, tables: Catalog, words: Mapping[str, Any]) -> JobPlan:
+    """The plan of a batch of any model; a word that it lacks is named as a file of jobs spells it."""
+    if is_encoder(model, is_shipped_encoder):
+        return plan_encoder_batch(model, tables, **words)
+    for spelled, word in BATCH_WORDS.items():
+        if word not in words:
+            raise UsageError(f"{spelled!r} is missing", expected=f"'{spelled}: {USUAL_TOKENS[spelled]}', in tokens")
+    return plan_batch(model, tables, **words)
 
 
 @dataclass(frozen=True)
@@ -208,6 +223,7 @@ def stream_of(stated: StatedJob) -> tuple[StreamWords, Mapping[str, str]]:
 
 
 BATCH_WORDS = {"in": "input_tokens", "out": "output_tokens"}
+USUAL_TOKENS = {"in": 1000, "out": 200}
 
 
 def model_of(words: dict[str, Any], kind: str) -> str:

@@ -1,4 +1,4 @@
-"""What plays the spot rows of a plan: zones like measured ones, and every price on demand to fall back on."""
+"""What plays the spot rows of a plan: zones as `spot` takes them, and every price on demand to fall back on."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from functools import partial
 
 import numpy as np
 
+from gpufleet.api.spot_supply import zones_drawn
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.spot_plays import SpotPlays
-from gpufleet.questions.spot import DEFAULT_ZONES
-
-SEED = 0
+from gpufleet.questions.spot import SpotRequest
 
 
 def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> SpotPlays | None:
@@ -28,7 +27,7 @@ def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> S
     def steady() -> list[Offer]:
         return matching_offers(tables, OfferFilter(clouds=clouds, price_kinds=[PriceKind.ON_DEMAND]))
 
-    ratio = load_job_habits().planned_restart_ratio
-    return SpotPlays(
-        load_availability_fit(), ratio, DEFAULT_ZONES, deadline_s, steady, partial(np.random.default_rng, SEED)
-    )
+    usual, fit, ratio = SpotRequest(), load_availability_fit(), load_job_habits().planned_restart_ratio
+    zones, *_ = zones_drawn(usual, fit)
+    dice = partial(np.random.default_rng, usual.seed)
+    return SpotPlays(fit, ratio, zones, usual.zones, deadline_s, steady, dice)

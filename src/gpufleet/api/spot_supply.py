@@ -10,7 +10,7 @@ from gpufleet.api.spot_jobs import SpotWork
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.domain.arrays import BoolArray, IntArray
 from gpufleet.domain.availability import AvailabilityFit, SpotZone
-from gpufleet.domain.spot import SpotMarket, on_longer_ticks
+from gpufleet.domain.spot import SpotMarket, mean_up_s, on_longer_ticks
 from gpufleet.errors import UsageError
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot import MOST_PLAYED_TICKS, SpotQuestion, longer_by
@@ -47,9 +47,7 @@ class Supply:
         cls, has_one: BoolArray, tick_s: float, market: SpotMarket, first_tick: IntArray, source: str, grade: str
     ) -> Supply:
         """With the share of time in which a zone has the machines, and the time up for each time that it ends."""
-        ends = int((has_one[:, :-1] & ~has_one[:, 1:]).sum())
-        up_s = float(has_one.sum()) * tick_s / ends if ends else math.inf
-        return cls(market, first_tick, float(has_one.mean()), up_s, source, grade)
+        return cls(market, first_tick, float(has_one.mean()), mean_up_s(has_one, tick_s), source, grade)
 
 
 def job_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:

@@ -32,7 +32,7 @@ def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables:
     users = [bucket.users or 0 for service in posed.services for bucket in service.buckets]
     ratio = awake_ratio(reach, peak, hour)[:, users]
     start_usd = starts_usd(posed, tables)
-    limit_s = max(asked.request.time_limit_s / (2 * HOURS), LEAST_HOUR_S)
+    limit_s = max(asked.request.limit_s / (2 * HOURS), LEAST_HOUR_S)
     anywhere = followed(posed, found, ratio, start_usd, lambda: solver(limit_s))
     there = in_regions_of(posed, found)
     moves = np.any([hour.mix.machines > there.problem.most_machines for hour in anywhere.hours])

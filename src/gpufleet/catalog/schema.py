@@ -101,7 +101,6 @@ ACCELERATOR_KEYS = frozenset(
     }
 )
 SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence", "first_seen"})
-STATUSES = ("current", "retired")
 LINK_KINDS = ("none", "pcie", "nvlink", "nvswitch", "nvlink_domain", "xgmi", "neuronlink")
 
 Row = Mapping[str, str]

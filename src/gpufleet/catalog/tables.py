@@ -72,14 +72,6 @@ class Catalog:
         return {(o.cloud, o.region) for o in self.offers} | {(a.cloud, a.region) for a in self.availability}
 
     @cached_property
-    def price_dates(self) -> Mapping[str, tuple[date, date]]:
-        """Oldest and newest price of each cloud."""
-        dates: dict[str, set[date]] = {}
-        for offer in self.offers:
-            dates.setdefault(offer.cloud, set()).add(offer.as_of)
-        return {cloud: (min(days), max(days)) for cloud, days in dates.items()}
-
-    @cached_property
     def offer_index(self) -> OfferIndex:
         """Columns that offers are chosen by, in the order of `offers`."""
         return OfferIndex.of(self.offers, self.instances)

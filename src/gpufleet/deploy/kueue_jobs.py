@@ -23,7 +23,6 @@ HEADING = """\
 # sooner or later than scheduled. When it was to begin is an annotation, and so are the jobs that it comes after.
 # GPUs alone have quotas and requests: CPUs and memory of jobs are not known here.
 """
-Manifest = Mapping[str, Any]
 
 
 def kueue_manifests(plan: SchedulePlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -80,6 +81,16 @@ def on_longer_ticks(is_available: BoolArray, every: int) -> BoolArray:
     """
     kept = is_available.shape[1] // every * every
     return np.asarray(is_available[:, :kept].reshape(len(is_available), -1, every).all(axis=2), dtype=bool)
+
+
+def mean_up_s(is_available: BoolArray, tick_s: float) -> float:
+    """The time up for each time that it ends, over the last axis, which is time; infinite where it never does   [s].
+
+    >>> mean_up_s(np.array([[True, True, False, True, False]]), 600.0)
+    900.0
+    """
+    ends = int((is_available[..., :-1] & ~is_available[..., 1:]).sum())
+    return float(is_available.sum()) * tick_s / ends if ends else math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
-NOT_IN_TIME, BINDS_LONGER = Reason("late"), Reason("binds_longer")
+NOT_IN_TIME, LATE_ON_SPOT, BINDS_LONGER = Reason("late"), Reason("late_on_spot"), Reason("binds_longer")
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
 
@@ -397,7 +397,7 @@ def on_spot(p: JobPlacement, market: JobMarket, ratios: Bounds, rejections: Reje
         miss = Late(play.end_s(market.job.confidence), None).miss(
             had_machines(market.job, p.offer), market.job.confidence
         )
-        rejections.add(Rejection(NOT_IN_TIME, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
+        rejections.add(Rejection(LATE_ON_SPOT, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
         return None
     return p if play is None else replace(p, play=play)
 

@@ -102,12 +102,14 @@ class Race:
     def leaders(self, shorter: Heat, longer: Heat) -> Field:
         """Machine types that may win between two lengths.
 
-        Longer requests cost no less: who does not serve at the shorter length, or costs more there than the winner at
-        the longer one, loses all the way. Where not all machines may be spot, more of them may be the first that do,
-        and all take part.
+        Between two lengths an entrant costs what lies between: longer requests cost more, or shorter answers where TPOT
+        is limited, as they spread others' prompts over fewer tokens. Who costs more at both ends than another does at
+        either loses all the way. Where not all machines may be spot, more of them may be the first that do, and all
+        take part.
         """
-        contest, usd_per_hour = self.field.contest, shorter.usd_per_hour
-        may_win = np.isfinite(usd_per_hour) & (usd_per_hour <= longer.usd_per_hour.min())
+        contest, ends = self.field.contest, np.stack([shorter.usd_per_hour, longer.usd_per_hour])
+        least = ends.min(axis=0)
+        may_win = np.isfinite(least) & (least <= ends.max(axis=0).min())
         if may_win.all() or not may_win.any() or contest.is_mixed.any():
             return self.field
         types = {(o.cloud, o.instance) for o, leads in zip(contest.offers, may_win, strict=True) if leads}

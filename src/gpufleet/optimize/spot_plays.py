@@ -7,7 +7,7 @@ up for it, show only where availability is drawn (`simulate.spot_availability`) 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
-from gpufleet.domain.availability import AvailabilityFit, SpotZone
+from gpufleet.domain.availability import AvailabilityFit
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import Offer
-from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, on_longer_ticks
+from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, mean_up_s, on_longer_ticks
 from gpufleet.optimize.market import effective_price, on_demand_beside
 from gpufleet.optimize.spot import (
     AGES_S,
@@ -34,8 +34,7 @@ from gpufleet.optimize.spot import (
     usual_interval_s,
 )
 from gpufleet.records import dataclass
-from gpufleet.simulate.spot_availability import drawn_zones
-from gpufleet.simulate.spot_markets import drawn_nodes
+from gpufleet.simulate.spot_markets import ZoneDraw, drawn_nodes
 from gpufleet.units import DAY
 
 P = TypeVar("P")
@@ -91,6 +90,7 @@ class SpotPlays:
 
     fit: AvailabilityFit
     start_ratio: Spread
+    zones: ZoneDraw
     num_zones: int
     deadline_s: float
     steady: Callable[[], Iterable[Offer]]
@@ -116,11 +116,7 @@ class SpotPlays:
         """Machines that zones have, for so many ticks at least."""
         length = 1 << max(num_ticks - 1, 1).bit_length()
         if length not in self._drawn:
-
-            def zones(rng: np.random.Generator) -> Sequence[SpotZone]:
-                return drawn_zones(rng, self.fit, self.num_zones)
-
-            self._drawn[length] = drawn_nodes(self.dice(), self.fit, zones, DRAWS, length, MOST_NODES)
+            self._drawn[length] = drawn_nodes(self.dice(), self.fit, self.zones, DRAWS, length, MOST_NODES)
         return self._drawn[length]
 
     def play(self, job: PlannedJob) -> SpotPlay | None:
@@ -149,15 +145,10 @@ class SpotPlays:
         """The job with starts as far off as planned ones may be, and checkpoints."""
         ratio, start_s = self.start_ratio, job.startup_s + job.write_s
         restart = Spread(ratio.low * start_s, ratio.expected * start_s, ratio.high * start_s)
-        up_s = min(self.mean_up_s(job.machines), deadline_s)
+        has_some = self.nodes(round(DAY / self.fit.tick_s)) >= job.machines
+        up_s = min(mean_up_s(has_some, self.fit.tick_s), deadline_s)
         every_s = job.checkpoint_every_s or usual_interval_s(job.write_s, up_s, job.work_s.expected)
         return SpotQuestion(job.work_s, restart, deadline_s, job.write_s, every_s)
-
-    def mean_up_s(self, machines: int) -> float:
-        """How long a zone keeps so many machines, over all draws."""
-        has_some = self.nodes(round(DAY / self.fit.tick_s)) >= machines
-        ends = int((has_some[..., :-1] & ~has_some[..., 1:]).sum())
-        return float(has_some.sum()) * self.fit.tick_s / ends if ends else math.inf
 
     def draws(self, question: SpotQuestion, machines: int, spot_usd: float, steady_usd: float) -> SpotDraws:
         """Markets until the deadline, on ticks that are few enough; then nothing but on demand until all is done."""

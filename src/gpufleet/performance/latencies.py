@@ -173,9 +173,9 @@ def step_spread(curves: LoadCurves, quantile: float) -> Spread:
     Slower steps keep requests longer: where t grows by e with B, in logarithms, the count varies by B / (1 - e).
     """
     batch, step_s, sequences = curves.batch, curves.step_s, np.sqrt(curves.batch)
-    deviation_s = between_columns(step_s, batch, batch + 1 + sequences) - step_s
+    deviation_s = between_columns(step_s, batch, batch + sequences) - step_s
     wider = 1 / np.sqrt(1 - np.minimum(deviation_s * sequences / step_s, MOST_GROWTH))
-    crowd = np.maximum(batch + 1 + normal_quantile(quantile) * sequences, 1.0)
+    crowd = np.maximum(batch + normal_quantile(quantile) * sequences, batch[0])
     at_s = step_s + wider * (between_columns(step_s, batch, crowd) - step_s)
     return known_at(at_s, step_s, wider * deviation_s, quantile)
 

@@ -12,11 +12,11 @@ from gpufleet.report.numbers import (
     gib,
     percent,
     ranged,
-    ranged_duration,
     significant,
     usd_per_hour,
 )
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_time
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_estimate import EncoderEstimate
 
@@ -58,7 +58,7 @@ def headline(result: EncoderEstimate) -> str:
     rate = f"{rate_text(r.inputs_per_s)} {PLURALS[r.unit]}/s"
     if r.audio_s_per_s is not None:
         rate = f"{rate_text(r.audio_s_per_s)} s of audio/s"
-    return f"{where}: {rate}, latency {time_text(r.latency_s)}."
+    return f"{where}: {rate}, latency {ranged_time(r.latency_s)}."
 
 
 def batch_text(result: EncoderEstimate) -> str:
@@ -66,11 +66,6 @@ def batch_text(result: EncoderEstimate) -> str:
     unit = result.unit if result.batch == 1 else PLURALS[result.unit]
     answer = "" if result.output_tokens is None else f", {amount(result.output_tokens)} written for each"
     return f"batch of {count(result.batch)} {unit} of {amount(result.tokens_per_input)} tokens{answer}"
-
-
-def time_text(figure: Figure) -> str:
-    """Seconds with their range."""
-    return ranged_duration(figure.value, figure.low, figure.high)
 
 
 def rate_text(figure: Figure) -> str:
@@ -102,7 +97,7 @@ def figures_table(result: EncoderEstimate) -> Table:
         *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
         Column("grade", "grade"),
     ]
-    rows = [figure_row(latency_name(result), result.latency_s, time_text(result.latency_s))]
+    rows = [figure_row(latency_name(result), result.latency_s, ranged_time(result.latency_s))]
     rows.append(figure_row(f"{PLURALS[result.unit]}/s", result.inputs_per_s, rate_text(result.inputs_per_s)))
     if result.audio_s_per_s is not None and result.real_time_factor is not None:
         rows.append(figure_row("s of audio/s", result.audio_s_per_s, rate_text(result.audio_s_per_s)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.report.encoder import PLURALS, input_text
-from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, ranged_figure
+from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, plural, usd
 from gpufleet.report.page import Table
+from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 

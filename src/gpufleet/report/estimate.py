@@ -8,7 +8,7 @@ from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.numbers import amount, count, duration, percent, ranged, ranged_duration, several
+from gpufleet.report.numbers import amount, count, duration, percent, ranged, several
 from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table, lines_table
 from gpufleet.report.pools import (
     binding_pool_line,
@@ -18,6 +18,7 @@ from gpufleet.report.pools import (
     pools_subject,
     pools_tables,
 )
+from gpufleet.report.ranges import ranged_time
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.report.search import spread_words
@@ -67,7 +68,7 @@ def facts(result: ServingEstimate) -> list[Fact]:
     times = {ttft_label(result): result.ttft_s, "TPOT": result.tpot_s}
     return [
         Fact("Memory", result.verdict.capitalize(), room, memory_look(result.verdict)),
-        *(Fact(name, duration(figure.value), time_text(figure)) for name, figure in times.items()),
+        *(Fact(name, duration(figure.value), ranged_time(figure)) for name, figure in times.items()),
         Fact("Output tokens/s", amount(result.output_tokens_per_s.value), rate_text(result.output_tokens_per_s)),
     ]
 
@@ -93,7 +94,7 @@ def headline(result: ServingEstimate) -> str:
         return f"{subject(result)}, {load_text(result)}: does not fit, at most {count(result.largest_batch)} at once."
     tpot, ttft, rate = result.tpot_s, result.ttft_s, result.output_tokens_per_s
     return (
-        f"{subject(result)}, {load_text(result)}: {ttft_label(result)} {time_text(ttft)}, TPOT {time_text(tpot)}, "
+        f"{subject(result)}, {load_text(result)}: {ttft_label(result)} {ranged_time(ttft)}, TPOT {ranged_time(tpot)}, "
         f"{rate_text(rate)} output tokens/s."
     )
 
@@ -130,11 +131,6 @@ def meaning(result: ServingEstimate) -> str:
         return MEANING[result.scenario]
     number = several(result.num_requests, "request")
     return f"A run of {number}, replayed: all are counted, also while it fills and empties."
-
-
-def time_text(figure: Figure) -> str:
-    """Seconds with their range, in words."""
-    return ranged_duration(figure.value, figure.low, figure.high)
 
 
 def rate_text(figure: Figure) -> str:
@@ -212,7 +208,7 @@ def figures_table(result: ServingEstimate) -> Table:
         "output tokens/s per GPU": per_gpu(result.output_tokens_per_s, result.num_gpus),
         "requests/s": result.requests_per_s,
     }
-    rows = [figure_row(name, f, time_text(f)) for name, f in times.items()]
+    rows = [figure_row(name, f, ranged_time(f)) for name, f in times.items()]
     rows += [figure_row(name, f, rate_text(f)) for name, f in rates.items()]
     return Table(columns, rows)
 
@@ -228,9 +224,9 @@ def percentile_tables(result: ServingEstimate) -> list[Table]:
     rows = [
         {
             "of requests": f"p{100 * p.quantile:g}",
-            "TTFT": time_text(p.ttft_s),
-            "TPOT": time_text(p.tpot_s),
-            "latency": time_text(p.latency_s),
+            "TTFT": ranged_time(p.ttft_s),
+            "TPOT": ranged_time(p.tpot_s),
+            "latency": ranged_time(p.latency_s),
         }
         for p in result.percentiles
     ]
@@ -241,7 +237,7 @@ def percentile_rows(percentile: LatencyPercentile) -> list[Row]:
     """The same as rows of figures, for files."""
     name = f"p{100 * percentile.quantile:g}"
     figures = {"TTFT": percentile.ttft_s, "TPOT": percentile.tpot_s, "latency": percentile.latency_s}
-    return [figure_row(f"{what} {name}", figure, time_text(figure)) for what, figure in figures.items()]
+    return [figure_row(f"{what} {name}", figure, ranged_time(figure)) for what, figure in figures.items()]
 
 
 def per_gpu(figure: Figure, num_gpus: int) -> Figure:

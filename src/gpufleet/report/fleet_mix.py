@@ -253,10 +253,15 @@ def between(low: float, high: float | None) -> str:
 
 def binding_tables(mix: FleetMix) -> list[Table]:
     """What limits are worth."""
-    if not mix.binding:
-        return []
-    lines = [binding_line(mix, limit) for limit in mix.binding]
-    return [lines_table("What limits cost", lines)]
+    worth = {limit.name for limit in mix.binding}
+    idle = [quota_line(name, used) for name, used in mix.quotas_used.items() if name not in worth]
+    lines = [*(binding_line(mix, limit) for limit in mix.binding), *idle]
+    return [lines_table("What limits cost", lines)] if lines else []
+
+
+def quota_line(name: str, used: float) -> str:
+    """A quota of which more was not found to save anything."""
+    return f"quota {name}: {amount(used)} used; more was not found to save anything"
 
 
 def binding_line(mix: FleetMix, b: BindingLimit) -> str:

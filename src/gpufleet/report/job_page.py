@@ -17,7 +17,6 @@ from gpufleet.report.numbers import (
     percent,
     plural,
     ranged,
-    ranged_duration,
     significant,
     usd,
     usd_per_hour,
@@ -25,6 +24,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import undated_line
+from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
@@ -50,6 +50,7 @@ from gpufleet.report.screen import (
 from gpufleet.report.search import notes_of, preferred_line, rejection_table, spread_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
+from gpufleet.units import DAY
 
 BINDING = {
     "deadline": "The deadline binds: fewer machines would be late.",
@@ -69,7 +70,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-LATE = ("late", "late_with_cap", "training_late", "training_never_ends")
+LATE = ("late", "late_on_spot", "late_with_cap", "training_late", "training_never_ends")
 TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
@@ -134,6 +135,7 @@ class JobWords(Generic[P_contra]):
     started: Callable[[P_contra], list[Table]] = lambda _: []
     tried: str = "layouts"
     hazards: Callable[[P_contra, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
+    spot_or_not: Callable[[P_contra], list[str]] = lambda plan: dearer_spot(plan)
     limits: Callable[[P_contra], list[Table]] = lambda _: []
     terms: Callable[[P_contra], list[Table]] = lambda _: []
     unmet: Callable[[P_contra], str] = lambda _: ""
@@ -188,7 +190,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
     surer = [] if steady is None else [f"{kept(steady, d)} is in time at 90% too: {usd(steady.usd.value)}."]
     lines = [
         own.layout,
-        f"Done in {ranged_time(d.finish_s)}, {ranged_usd(d.usd)}.",
+        f"Done in {ranged_time(d.finish_s)}, {ranged_by(d.usd, usd, '-')}{each_run(plan, d)}.",
         own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         grade_line(d.grade),
@@ -196,6 +198,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
         *until_line(d),
         *paid_lines(plan, d),
         *surer,
+        *words.spot_or_not(plan),
     ]
     return lines[:NUM_REASONS]
 
@@ -296,6 +299,16 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines(steady)})."]
 
 
+def dearer_spot(plan: JobPlan) -> list[str]:
+    """That no row on spot at a dated price costs less than the answer, and whether a price that nobody dates would."""
+    if plan.deployments[0].price_kind == "spot" or all(d.price_kind != "spot" for d in plan.deployments):
+        return []
+    undated = plan.undated_alternative
+    if undated is not None and undated.price_kind == "spot":
+        return ["Spot at a price with a date is not worth it: dearer; the undated price above would be cheaper."]
+    return ["Spot is not worth it: dearer."]
+
+
 def played_lines(d: RentedJob) -> list[str]:
     """What drawn markets make of a job on spot, or who plays it where nothing has to be done by any time."""
     x = d.played
@@ -344,6 +357,14 @@ def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     return [f"Your own machines: {running}; the rest is a fixed cost over {paid}."]
 
 
+def each_run(plan: JobPlan, d: RentedJob) -> str:
+    """That the cost is of one run, and what a month of runs costs; nothing of a job that comes once."""
+    if d.usd_per_month is None or plan.period_s is None:
+        return ""
+    often = "one a day" if plan.period_s == DAY else f"one every {duration(plan.period_s)}"
+    return f" each run; {about(d)}{usd(d.usd_per_month)} a month at {often}"
+
+
 def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
     """What a month of jobs costs, where the job comes again."""
     if d.usd_per_month is None or plan.period_s is None:
@@ -371,21 +392,9 @@ def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None
     return Table(columns, rows, title)
 
 
-def ranged_time(figure: Figure) -> str:
-    """A time with its range."""
-    return ranged_duration(figure.value, figure.low, figure.high)
-
-
-def ranged_figure(figure: Figure, unit: str) -> str:
-    """A rate with its range."""
-    return ranged(figure.value, figure.low, figure.high, unit, digits=3)
-
-
 def ranged_usd(figure: Figure) -> str:
-    """An amount of money with its range."""
-    if figure.low is None or figure.high is None:
-        return usd(figure.value)
-    return f"{usd(figure.value)} ({usd(figure.low)}-{usd(figure.high)})"
+    """An amount of money with its range, short."""
+    return ranged_by(figure, usd, "-")
 
 
 def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
@@ -470,6 +479,7 @@ def why_table(plan: P, words: JobWords[P]) -> Table:
         *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
+        *words.spot_or_not(plan),
     ]
     return lines_table("Why this one", lines)
 

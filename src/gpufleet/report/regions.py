@@ -341,6 +341,9 @@ def egress_tables(plan: RegionPlan) -> list[Table]:
 def egress_line(e: EgressCost) -> str:
     """One region."""
     sent = f"{e.cloud} {e.region}: {significant(e.gb_per_month)} GB of answers a month"
+    if e.usd_per_month is None and e.usd_per_hour is not None:
+        of_cloud = f"no price is published and that of the dearest {e.cloud} region counted, {per_hour(e.usd_per_hour)}"
+        return f"{sent}, {of_cloud}; the weights are {significant(e.weights_gb)} GB"
     if e.usd_per_month is None or e.usd_per_hour is None:
         return f"{sent}, no price is published and none counted; the weights are {significant(e.weights_gb)} GB"
     tiers = f"{ranged_usd(e.usd_per_month)} through the tiers of a month"

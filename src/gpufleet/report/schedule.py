@@ -174,18 +174,18 @@ def pools_table(plan: SchedulePlan) -> Table:
         Column("kwh", "kWh", significant, align="right"),
         Column("one_more", "one GPU more saves", align="left", wraps=True),
     ]
-    return Table(columns, [pool_row(pool) for pool in plan.pools], "Pools")
+    return Table(columns, [pool_row(plan, pool) for pool in plan.pools], "Pools")
 
 
-def pool_row(pool: ScheduledPool) -> Row:
+def pool_row(plan: SchedulePlan, pool: ScheduledPool) -> Row:
     """One pool."""
-    return {**pool.model_dump(exclude={"one_more"}), "one_more": saved(pool.one_more)}
+    unknown = "not known yet" if plan.is_searched and not plan.is_late_for_sure else "not asked"
+    one_more = unknown if pool.one_more is None else saved(pool.one_more)
+    return {**pool.model_dump(exclude={"one_more"}), "one_more": one_more}
 
 
-def saved(more: OneMoreGpu | None) -> str:
+def saved(more: OneMoreGpu) -> str:
     """What one GPU more saves, and whether that is sure."""
-    if more is None:
-        return "not asked"
     parts: list[tuple[float, Callable[[float], str]]] = [
         (more.late_weighted_hours, lambda hours: f"{significant(hours)} late hours"),
         (more.usd, lambda dollars: usd(dollars) if dollars > 0 else f"costs {usd(-dollars)}"),
@@ -196,10 +196,17 @@ def saved(more: OneMoreGpu | None) -> str:
 
 def notes(plan: SchedulePlan) -> list[str]:
     """What a reader should know."""
-    found = [*plan.notes, rounded(plan), *hopeless(plan.runs), *close_ones(plan.runs)]
+    found = [*plan.notes, *unpriced(plan), rounded(plan), *hopeless(plan.runs), *close_ones(plan.runs)]
     if plan.is_searched and not plan.has_solver:
         found.append(f"OR-Tools is not installed, so nobody knows how much better it could be: {INSTALL}")
     return [*found, "-o sky, kueue and slurm write it for other tools; -o svg draws it."]
+
+
+def unpriced(plan: SchedulePlan) -> list[str]:
+    """Why a GPU more has no price where a longer search might save as much."""
+    if not plan.is_searched or plan.is_late_for_sure or any(pool.one_more for pool in plan.pools):
+        return []
+    return ["One GPU more is not priced, as the search is not done: --time-limit 60s, or more, looks further."]
 
 
 def rounded(plan: SchedulePlan) -> str:

@@ -12,13 +12,13 @@ from gpufleet.report.numbers import (
     duration,
     percent,
     plural,
-    ranged_duration,
     significant,
     usd,
     usd_per_hour,
     usd_per_million_tokens,
 )
 from gpufleet.report.page import WARNING, Column, Fact, Page, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_time
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
 from gpufleet.results.base import Figure
@@ -90,20 +90,13 @@ def subject(result: Simulation) -> str:
 def outcome(result: Simulation) -> str:
     """The 95th percentiles, or that nothing was answered."""
     known = [(name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items()]
-    said = [f"{name} p95 {time_text(figure)}" for name, figure in known if figure is not None]
+    said = [f"{name} p95 {ranged_time(figure)}" for name, figure in known if figure is not None]
     return ", ".join(said) or "no request was answered"
 
 
 def per_second(rate: float) -> str:
     """A rate of requests in words."""
     return f"{significant(rate, 2)} requests/s"
-
-
-def time_text(figure: Figure) -> str:
-    """Seconds with their range, or to three digits where there is none."""
-    if figure.low is None or figure.high is None:
-        return duration(figure.value)
-    return ranged_duration(figure.value, figure.low, figure.high)
 
 
 def facts(result: Simulation) -> list[Fact]:
@@ -114,7 +107,7 @@ def facts(result: Simulation) -> list[Fact]:
     queue = f"at most {count(result.waiting.highest)} wait" if result.is_stable else f"grows by {grows}"
     return [
         Fact("Queue", "Stable" if result.is_stable else "Unstable", queue, look),  # type: ignore[arg-type]
-        *(Fact(f"{name} p95", duration(f.value), time_text(f)) for name, f in times if f is not None),
+        *(Fact(f"{name} p95", duration(f.value), ranged_time(f)) for name, f in times if f is not None),
         Fact("Output tokens/s", amount(round(result.output_tokens_per_s, 1)), per_second(result.requests_per_s)),
         *([] if result.cost is None else [cost_fact(result.cost)]),
     ]
@@ -173,7 +166,7 @@ def latency_rows(name: str, latency: Mapping[str, Figure]) -> Iterator[Row]:
     for metric, words in METRICS.items():
         cells = {s: latency.get(f"{metric}.{s}") for s in STATISTICS}
         if any(cells.values()):
-            shown = {s: "unknown" if figure is None else time_text(figure) for s, figure in cells.items()}
+            shown = {s: "unknown" if figure is None else ranged_time(figure) for s, figure in cells.items()}
             yield {"class": name, "metric": words, **shown}
 
 
@@ -195,7 +188,7 @@ def objective_row(o: SimulatedObjective) -> Row:
     verdict = "kept" if o.is_kept else "broken"
     return {
         "objective": f"{o.label} < {duration(o.limit_s)}",
-        "figure": "unknown" if o.figure is None else time_text(o.figure),
+        "figure": "unknown" if o.figure is None else ranged_time(o.figure),
         "within": share_text(o.within_ratio),
         "verdict": verdict if o.is_sure else f"{verdict}, not surely",
     }
@@ -305,8 +298,8 @@ def closed_form_row(name: str, figure: Figure, result: Simulation) -> Row:
     replayed = result.latency.get(name)
     return {
         "figure": f"{METRICS.get(metric, metric)} {statistic}",
-        "replayed": "unknown" if replayed is None else time_text(replayed),
-        "closed": time_text(figure),
+        "replayed": "unknown" if replayed is None else ranged_time(replayed),
+        "closed": ranged_time(figure),
     }
 
 

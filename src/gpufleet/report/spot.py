@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from gpufleet.report.numbers import duration, percent, several, significant, usd, usd_per_hour
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_by, ranged_time
+from gpufleet.report.spot_markets import SELDOM, elsewhere, machines_words, markets_table, price_notes, zone_notes
+from gpufleet.results.spot import SpotPlan, SpotPlay, SpotRule
 
-from gpufleet.report.numbers import count, duration, percent, ranged_duration, several, significant, usd, usd_per_hour
-from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
-from gpufleet.results.base import Figure
-from gpufleet.results.spot import SpotMarketRow, SpotPlan, SpotPlay, SpotPrice, SpotRule
-from gpufleet.results.spot_service import SpotServicePlan
-
-NEAREST, SHARES_OF_TIME = 6, (0.5, 0.25, 0.1)
-SELDOM, ESTIMATED = 0.005, "estimated"
-TRANSFERRED = (
-    "Nobody publishes availability of newer GPUs: zones are drawn as those of AWS V100 and K80 were in 2022 and 2023. "
-    "--trace FILE takes what you saw, --availability and --mean-up what you know."
-)
+SHARES_OF_TIME = 0.5, 0.25, 0.1
 
 
 def spot_page(plan: SpotPlan) -> Page:
@@ -30,18 +23,9 @@ def headline(plan: SpotPlan) -> str:
     if plan.saved_ratio <= SELDOM:
         return f"Run it on demand: {alone}. Spot saves nothing here."
     return (
-        f"On spot, with on demand as the net: {ranged_usd(best.usd)}, {percent(plan.saved_ratio)} less than on demand "
-        f"alone ({alone}); {late_words(best, plan)}."
+        f"On spot, with on demand as the net: {ranged_by(best.usd, usd)}, {percent(plan.saved_ratio)} less than on "
+        f"demand alone ({alone}); {late_words(best, plan)}."
     )
-
-
-def elsewhere(plan: SpotPlan | SpotServicePlan) -> str:
-    """Where on demand alone is cheapest, if that is another place than the market."""
-    alone, market = plan.alone, plan.market
-    if (alone.cloud, alone.region, alone.instance) == (market.cloud, market.region, market.instance):
-        return ""
-    machine = "" if alone.instance == market.instance else f"{alone.instance}, "
-    return f" in {machine}{alone.region}"
 
 
 def late_words(play: SpotPlay, plan: SpotPlan) -> str:
@@ -51,21 +35,11 @@ def late_words(play: SpotPlay, plan: SpotPlan) -> str:
     return f"late in {percent(play.late_ratio)} of {several(plan.num_draws, 'draw')}"
 
 
-def ranged_usd(figure: Figure) -> str:
-    """Dollars with their range."""
-    if figure.low is None or figure.high is None or figure.low == figure.high:
-        return usd(figure.value)
-    return f"{usd(figure.value)} ({usd(figure.low)} to {usd(figure.high)})"
-
-
 def question(plan: SpotPlan) -> str:
     """What was asked, in a sentence."""
-    m = plan.market
-    where = m.cloud if m.cloud == m.instance else f"{m.cloud} {m.instance}, {m.region}"
-    prices = f"spot {spoken_price(m.spot)}, on demand {spoken_price(m.on_demand)} each"
     zones = f"{percent(plan.availability_ratio)} of the time for {duration(plan.mean_up_s)} on average"
     return (
-        f"{plan.job[0].upper()}{plan.job[1:]} on {count(plan.num_machines)}x {where} ({prices}), within "
+        f"{plan.job[0].upper()}{plan.job[1:]} on {machines_words(plan)}, within "
         f"{duration(plan.deadline_s)}. It works {ranged_time(plan.work)}, a start takes {ranged_time(plan.restart)}, a "
         f"checkpoint comes every {duration(plan.checkpoint_interval_s)}. {several(plan.zones, 'zone').capitalize()}, "
         f"each with machines {zones} ({plan.availability_source}).{zones_words(plan)}"
@@ -76,13 +50,6 @@ def zones_words(plan: SpotPlan) -> str:
     """How many zones are taken where nobody says."""
     is_said = any(row.name == "zones" and row.origin == "given" for row in plan.inputs)
     return "" if is_said or plan.grade == "measured" else " That many zones unless --zones says."
-
-
-def ranged_time(figure: Figure) -> str:
-    """A time with its range, where it has one."""
-    if figure.low == figure.high:
-        return duration(figure.value)
-    return ranged_duration(figure.value, figure.low, figure.high)
 
 
 def policies_table(plan: SpotPlan) -> Table:
@@ -117,31 +84,6 @@ def play_row(play: SpotPlay) -> Row:
         "on_demand_ratio": play.on_demand_ratio,
         "elapsed": play.elapsed.value,
     }
-
-
-def markets_table(plan: SpotPlan | SpotServicePlan, what: str) -> Table:
-    """Where else, by what it costs there."""
-    columns = [
-        Column("instance", "machine"),
-        Column("region", "region"),
-        Column("spot", "spot", align="right"),
-        Column("on_demand", "on demand", align="right"),
-        Column("usd", what, usd, align="right"),
-        Column("saved_ratio", "saves", percent, align="right"),
-        Column("interruption", "taken a month"),
-    ]
-    return Table(columns, [market_row(m) for m in plan.markets[:NEAREST]], "Markets", chosen=0)
-
-
-def market_row(market: SpotMarketRow) -> Row:
-    """One market."""
-    prices = {"spot": spoken_price(market.spot), "on_demand": spoken_price(market.on_demand)}
-    return {**market.model_dump(), **prices, "usd": market.usd.value}
-
-
-def spoken_price(price: SpotPrice) -> str:
-    """A price by the hour; an estimate has a mark."""
-    return f"{'~' if price.basis == ESTIMATED else ''}{usd_per_hour(price.usd_per_hour)}"
 
 
 def rules_table(plan: SpotPlan) -> Table:
@@ -180,30 +122,9 @@ def slack_at(rule: SpotRule, left_s: float) -> float:
     return a.slack_s + (b.slack_s - a.slack_s) * share
 
 
-def price_notes(plan: SpotPlan | SpotServicePlan) -> list[str]:
-    """Of whom and of which day the prices of the answer are; a warning where one is an estimate or in doubt."""
-    used = {"spot": plan.market.spot, "on demand": plan.market.on_demand, "on demand alone": plan.alone.price}
-    told = {f"{price.source}, {price.basis}, {price.as_of}": what for what, price in used.items() if price.source}
-    sources = "; ".join(f"{what}: {words}" for words, what in told.items())
-    return [*price_warnings(used), *([f"Prices, never live. {sources[0].upper()}{sources[1:]}."] if sources else [])]
-
-
-def price_warnings(used: Mapping[str, SpotPrice]) -> list[str]:
-    """What may be wrong with them."""
-    guessed = [
-        f"{WARNING}the price of {what} is an estimate of {price.as_of}: say yours with --{what.split()[0]}-price."
-        for what, price in used.items()
-        if price.basis == ESTIMATED
-    ]
-    doubted = [f"{WARNING}the price of {what} is in doubt: {p.doubt}." for what, p in used.items() if p.doubt]
-    return [*guessed, *doubted]
-
-
 def notes(plan: SpotPlan) -> list[str]:
     """What the figures rest on, and what they leave out."""
-    found = [*plan.notes, *price_notes(plan)]
-    if plan.grade == "transferred":
-        found.append(TRANSFERRED)
+    found = [*plan.notes, *price_notes(plan), *zone_notes(plan.grade)]
     if plan.usd_if_seldom_taken is not None:
         seldom = f"{usd(plan.usd_if_seldom_taken)} at the rate of interruptions that the cloud's advisor names"
         found.append(f"Optimistic end: {seldom}; it counts machines taken away, not starts refused.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.report.numbers import percent, plural, several, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import WARNING, Column, Page, Row, Table
-from gpufleet.report.spot import ESTIMATED, TRANSFERRED, spoken_price
+from gpufleet.report.spot_markets import ESTIMATED, spoken_price, zone_notes
 from gpufleet.report.spot_service import share
 from gpufleet.results.spot_fleet import SpotFleet, SpotFleetRow
 from gpufleet.units import HOURS_PER_MONTH
@@ -110,4 +110,4 @@ def notes(fleet: SpotFleet, beside: str) -> list[str]:
     used = [price for row in fleet.rows for price in (row.price, row.spot) if price is not None and price.source]
     sources = {f"{price.source}, {price.basis}, {price.as_of}" for price in used}
     found += [f"Prices, never live: {'; '.join(sorted(sources))}."] if sources else []
-    return [*found, *([TRANSFERRED] if fleet.grade == "transferred" else []), *fleet.notes]
+    return [*found, *zone_notes(fleet.grade), *fleet.notes]

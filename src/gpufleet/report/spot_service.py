@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.report.numbers import duration, percent, plural, ranged_duration, significant, usd, usd_per_hour
+from gpufleet.report.numbers import duration, percent, plural, significant, usd, usd_per_hour
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
-from gpufleet.report.spot import SELDOM, TRANSFERRED, elsewhere, markets_table, price_notes, ranged_usd, spoken_price
-from gpufleet.results.base import Figure
+from gpufleet.report.ranges import ranged_by, ranged_time
+from gpufleet.report.spot_markets import SELDOM, elsewhere, machines_words, markets_table, price_notes, zone_notes
 from gpufleet.results.spot_service import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
 from gpufleet.units import PERCENT
 
@@ -29,8 +29,9 @@ def headline(plan: SpotServicePlan) -> str:
         return f"Run all {plan.num_machines} on demand: {alone}. Spot saves nothing at {share(plan.target_ratio)}."
     best = plan.answer
     return (
-        f"{how_words(plan)}: {ranged_usd(best.usd_per_hour)} an hour, {percent(plan.saved_ratio)} less than on demand "
-        f"({alone}); all {plan.num_machines} ready {ranged_share(best.attained)} of the time{in_time_words(plan)}."
+        f"{how_words(plan)}: {ranged_by(best.usd_per_hour, usd)} an hour, {percent(plan.saved_ratio)} less than on "
+        f"demand ({alone}); all {plan.num_machines} ready {ranged_by(best.attained, share)} of the time"
+        f"{in_time_words(plan)}."
     )
 
 
@@ -62,23 +63,12 @@ def share(ratio: float) -> str:
     return f"{ratio * PERCENT:.{2 if NEARLY_ALL <= ratio < 1 else 1}f}%"
 
 
-def ranged_share(figure: Figure) -> str:
-    """The same with its range."""
-    if figure.low is None or figure.high is None or figure.low == figure.high:
-        return share(figure.value)
-    return f"{share(figure.value)} ({share(figure.low)} to {share(figure.high)})"
-
-
 def question(plan: SpotServicePlan) -> str:
     """What was asked, in a sentence."""
-    m = plan.market
-    where = m.cloud if m.cloud == m.instance else f"{m.cloud} {m.instance}, {m.region}"
-    prices = f"spot {spoken_price(m.spot)}, on demand {spoken_price(m.on_demand)} each"
-    start = ranged_duration(plan.start.value, plan.start.low, plan.start.high)
     return (
-        f"{plan.model} on {plan.num_machines}x {where} ({prices}), all ready for {share(plan.target_ratio)} of the "
-        f"time; a start takes {start}. {plural(plan.zones, 'zone').capitalize()}, each with any machine "
-        f"{percent(plan.availability_ratio)} of the time ({plan.availability_source})."
+        f"{plan.model} on {machines_words(plan)}, all ready for {share(plan.target_ratio)} of the "
+        f"time; a start takes {ranged_time(plan.start)}. {plural(plan.zones, 'zone').capitalize()}, each with any "
+        f"machine {percent(plan.availability_ratio)} of the time ({plan.availability_source})."
     )
 
 
@@ -185,9 +175,7 @@ def ready_row(name: str, rows: Sequence[ReadyShare]) -> Row:
 
 def notes(plan: SpotServicePlan) -> list[str]:
     """What the figures rest on, and what they leave out."""
-    found = [*missed(plan), *plan.notes, *price_notes(plan)]
-    if plan.grade == "transferred":
-        found.append(TRANSFERRED)
+    found = [*missed(plan), *plan.notes, *price_notes(plan), *zone_notes(plan.grade)]
     found.append(f"Chosen on other draws than those told here. {fixed_words(plan)}")
     if plan.attained_if_slow_ratio < plan.answer.attained.value:
         slow = duration(plan.start.high)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, evidence, played_lines, ranged_figure
+from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, dearer_spot, evidence, played_lines
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
+from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.rented import machines
 from gpufleet.report.training_memory import memory_table, terms_table
 from gpufleet.results.base import Figure
@@ -189,8 +190,10 @@ def started(plan: TrainingPlan) -> list[Table]:
 
 
 def failure_lines(plan: TrainingPlan) -> list[str]:
-    """How often the run stops, and what checkpoints take."""
+    """How often the run stops, and what checkpoints take; a played run has stops and checkpoints of its own."""
     d = plan.answer
+    if d.played is not None:
+        return [f"A checkpoint of {checkpoint_text(plan)} takes {duration(d.checkpoint_write_s)}."]
     often = f"{significant(d.failures, 2)} stops expected" if d.failures >= 0.01 else "No stop expected"
     every = (
         "one at the end" if d.checkpoint_interval_s >= d.work_s else f"one every {duration(d.checkpoint_interval_s)}"
@@ -204,7 +207,7 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
     """Whether spot is worth it."""
     d, steady = plan.answer, plan.steady
     if d.price_kind != "spot":
-        return [] if not any(x.price_kind == "spot" for x in plan.deployments) else ["Spot is not worth it: dearer."]
+        return dearer_spot(plan)
     if steady is None:
         return ["No other kind of price was asked about, or none is in time."]
     if (d.usd.high or d.usd.value) > DOUBTFUL_RATIO * d.usd.value:
@@ -320,6 +323,7 @@ WORDS = JobWords(
     FORMULAS,
     started,
     hazards=lambda plan, _: work_line(plan),
+    spot_or_not=lambda _: [],
     limits=limit_tables,
     terms=term_tables,
     unmet=unmet_text,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpufleet.report.grades import grade_line, memory_look
-from gpufleet.report.job_page import ranged_figure
 from gpufleet.report.numbers import count, duration, gib, percent, plural, ranged
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table
+from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.training import MEASURES, STEP_FORMULAS, again_words, step_table
 from gpufleet.report.training_memory import memory_table, terms_table
 from gpufleet.results.training import TrainingChange, TrainingFit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.report.numbers import plural, usd_per_hour
+from gpufleet.report.numbers import duration, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.report.simulation import time_text
 from gpufleet.report.words import at_least_ms
 from gpufleet.results.base import Figure
 from gpufleet.results.verification import Verification, VerifiedDeployment, VerifiedObjective
@@ -47,7 +46,7 @@ def replayed_text(objective: VerifiedObjective) -> str:
 
 def value_text(figure: Figure) -> str:
     """A time without its range: the plan's page has it."""
-    return time_text(figure.model_copy(update={"low": None, "high": None}))
+    return duration(figure.value)
 
 
 def machines_of(deployment: VerifiedDeployment) -> str:

@@ -83,7 +83,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "beyond_quota": "more machines than the quota, the reservation or your own rack allows",
     "over_budget": "over the budget of {budget_usd_per_hour} ({budget_usd_per_month})",
     "over_job_budget": "over the budget of {budget_usd}",
-    "late": "not done by the deadline, whatever the number of machines",
+    "late": "late however many machines share it: a start and one request alone take longer",
+    "late_on_spot": "late on spot: in drawn markets machines are refused or taken away too often",
     "late_with_cap": "not done by the deadline with the cap of {cap_machines}",
     "binds_longer": (
         "bought for a term and paid round the clock: not bought for a one-off job (use --every if it recurs)"
@@ -167,8 +168,9 @@ def soonest(figures: Mapping[str, Any]) -> str:
     """When a job would be done at the soonest, with how many machines, and how many would do."""
     f = figures
     sure = f" or at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED else ""
-    of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} available"
-    enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would be enough"
+    is_short = f["enough_machines"] is not None
+    of = f", {f['to_be_had']:,} available" if is_short and f["to_be_had"] is not None else ""
+    enough = f"; {f['enough_machines']} would be enough" if is_short else ""
     return ("none available" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough
 
 

@@ -111,6 +111,7 @@ class FleetMix(Judged):
     is_greedy: bool = False
     usd_per_hour_one_type: float | None
     binding: list[BindingLimit] = []
+    quotas_used: dict[str, float] = {}
     given_way: list[GivenWay] = []
     asked_shares: dict[str, float] = {}
     shares_of: str = "cost"

@@ -75,7 +75,8 @@ class ScheduledRun(Result):
 class OneMoreGpu(Result):
     """What a further GPU of a pool saves, with the schedule searched again; nothing where none was found better.
 
-    `is_sure`: both schedules are proven to be the best.
+    `is_sure`: both schedules are proven to be the best. Priced only where all lateness is proven to be needed
+    (`SchedulePlan.is_late_for_sure`): a longer search might save as much with the same GPUs.
     """
 
     late_weighted_hours: float
@@ -148,6 +149,11 @@ class SchedulePlan(Result):
     def is_feasible(self) -> bool:
         """Whether every job has a place."""
         return not self.relaxations
+
+    @property
+    def is_late_for_sure(self) -> bool:
+        """Whether no schedule is late by less."""
+        return self.is_optimal or self.late_weighted_hours <= self.least_late_weighted_hours
 
     @property
     def gap_ratio(self) -> float:

@@ -130,42 +130,49 @@ class SpotAudit(Result):
         return not self.deviations
 
 
-class SpotPlan(Result):
-    """A job with a deadline on spot, with machines on demand as the net: the answer, the policies, the markets.
+class SpotAnswer(Result):
+    """What each kind of question about spot is answered with: the markets, and what availability rests on.
 
-    `alone`: without spot, where that is cheapest. `usd_if_seldom_taken`: at the advisor's rate of interruptions, the
-    optimistic end.
-    `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
-    `most_usd_per_hour`: the price of spot above which on demand alone is cheaper.
+    `alone`: without spot, where that is cheapest.
+    `most_usd_per_hour`: the price of a spot machine above which on demand alone is cheaper.
     """
 
     schema_version: str = SCHEMA_VERSION
-    job: str
     num_machines: int
+    market: SpotMarketRow
+    markets: list[SpotMarketRow]
+    alone: OnDemandAlone
+    most_usd_per_hour: float
+    zones: int
+    availability_ratio: float
+    availability_source: str
+    grade: str
+    num_draws: int
+    seed: int
+    inputs: list[Input]
+    notes: list[str] = []
+
+
+class SpotPlan(SpotAnswer):
+    """A job with a deadline on spot, with machines on demand as the net: the answer, the policies, the markets.
+
+    `usd_if_seldom_taken`: at the advisor's rate of interruptions, the optimistic end.
+    `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
+    """
+
+    job: str
     work: Figure
     restart: Figure
     checkpoint_interval_s: float
     checkpoint_write_s: float
     deadline_s: float
-    market: SpotMarketRow
-    markets: list[SpotMarketRow]
-    zones: int
-    availability_ratio: float
     mean_up_s: float
-    availability_source: str
-    grade: str
     answer: SpotPlay
     plays: list[SpotPlay]
-    alone: OnDemandAlone
     usd_if_seldom_taken: float | None = None
-    most_usd_per_hour: float
     refused_s: float
     late_if_refused_ratio: float
     rules: SpotRules
-    num_draws: int
-    seed: int
-    inputs: list[Input]
-    notes: list[str] = []
 
     @property
     def saved_ratio(self) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
-from gpufleet.results.spot import OnDemandAlone, SpotMarketRow
+from gpufleet.results.base import Figure, Result
+from gpufleet.results.spot import SpotAnswer
 
 
 class SpotServicePolicy(Result):
@@ -56,39 +56,24 @@ class ZonesPlay(Result):
     attained_ratio: float
 
 
-class SpotServicePlan(Result):
+class SpotServicePlan(SpotAnswer):
     """A service on spot: the answer, the frontier of cost and time with all machines ready, the markets.
 
     `fixed`: the cheapest policy whose numbers never change and which keeps the target as far as any does.
     `attained_if_slow_ratio`: of the answer where each start takes as long as at the high end of its range.
-    `most_usd_per_hour`: the price of a spot machine above which all on demand is cheaper. `alone`: all machines on
-    demand, where that is cheapest. `ready`: how long so many machines are ready under the answer.
+    `alone`: all machines on demand. `ready`: how long so many machines are ready under the answer.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
-    num_machines: int
     replicas_per_machine: int
     start: Figure
     target_ratio: float
-    market: SpotMarketRow
-    markets: list[SpotMarketRow]
-    zones: int
-    availability_ratio: float
-    availability_source: str
-    grade: str
     answer: SpotServicePlay
     frontier: list[SpotServicePlay]
     fixed: SpotServicePlay
     fewer_zones: list[ZonesPlay]
-    alone: OnDemandAlone
     attained_if_slow_ratio: float
-    most_usd_per_hour: float
     ready: list[ReadyShare]
-    num_draws: int
-    seed: int
-    inputs: list[Input]
-    notes: list[str] = []
 
     @property
     def saved_ratio(self) -> float:

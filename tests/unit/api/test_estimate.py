@@ -228,7 +228,7 @@ def test_percentiles_rise_and_all_are_the_lone_request_where_nobody_else_comes()
         assert rising == sorted(rising)
         assert rising[0] <= getattr(busy, name).value < rising[-1]
         alone = [getattr(p, name).value for p in quiet.percentiles]
-        assert alone == pytest.approx([getattr(quiet, name).value] * 4, rel=1e-3)
+        assert alone == pytest.approx([getattr(quiet, name).value] * 4, rel=2e-3)
     assert quiet.ttft_s.value == pytest.approx(ask(concurrency=1).ttft_s.value, rel=1e-3)
     assert ask().percentiles == []
 

@@ -41,7 +41,7 @@ electricity_usd_per_kwh = 0.10
 as_of = 2026-10-01
 """
 LARGE = ServeRequest(
-    "llama-3.3-70b", 3.0, 2000, 300, "tpot.p95<25ms", clouds=("own", "aws"), pricing=("on_demand", "owned")
+    "llama-3.3-70b", 3.0, 2000, 300, "tpot.p95<35ms", clouds=("own", "aws"), pricing=("on_demand", "owned")
 )
 MODELS = (LARGE, replace(LARGE, model="qwen2.5-72b"), replace(LARGE, model="qwen3-32b", rate=5.0))
 

@@ -44,7 +44,7 @@ def test_a_lone_request_of_one_length_takes_its_prefill_and_its_steps() -> None:
     for statistic, quantile in {"mean": None, **STATISTICS}.items():
         first, later, whole = (x[0, 0] for x in figures(linear_curves(), ALIKE, statistic, quantile))
         assert (first, later) == (pytest.approx(0.05, rel=2e-3), pytest.approx(0.0101, rel=2e-2))
-        assert whole == pytest.approx(0.05 + 99 * 0.0101, rel=1e-2)
+        assert whole == pytest.approx(0.05 + 99 * 0.0101, rel=2e-2)
 
 
 def test_an_answer_of_one_token_is_its_first_token() -> None:

@@ -18,6 +18,7 @@ from gpufleet.report.text import page_as_text
 from gpufleet.report.training import WORDS, step_table, whole_shares
 from gpufleet.report.training_fit import training_fit_page
 from gpufleet.report.training_memory import bar, memory_table
+from gpufleet.results.base import Figure
 from gpufleet.results.training import TrainingPlan
 
 SCREEN_LINES, WIDTH = 45, 80
@@ -137,3 +138,30 @@ def test_a_deadline_that_nothing_meets_says_so() -> None:
     assert plan.least_gpus is None
     unmet = "No number of GPUs meets it with 32 sequences a step (--batch)."
     assert job_page(plan, WORDS).headline.endswith(unmet)
+
+
+@pytest.fixture(scope="module")
+def on_spot() -> TrainingPlan:
+    return plan_finetune("llama-3.1-8b", tokens="50M", deadline="72h", pricing=["spot"])
+
+
+def test_a_played_run_says_its_own_losses_and_no_other_count_of_them(on_spot: TrainingPlan) -> None:
+    """Stops by the advisor's rate and its checkpoints are not those of the market that gives time and cost."""
+    assert on_spot.answer.played is not None
+    said = " ".join(screen(on_spot).split())
+    assert "Cost and time as played" in said
+    assert "A checkpoint of" in said
+    assert "stops expected" not in said
+    assert "one at the end" not in said
+
+
+def test_a_page_does_not_call_spot_dearer_beside_a_cheaper_spot_price(on_spot: TrainingPlan) -> None:
+    """A price without a date is never the answer, and what is said of spot keeps it apart."""
+    dear, cheap = on_spot.answer, on_spot.answer.model_copy(update={"usd": Figure(value=0.1, unit="USD")})
+    steady = dear.model_copy(update={"price_kind": "on_demand", "played": None})
+    plan = on_spot.model_copy(update={"deployments": [steady, dear], "undated_alternative": None})
+    assert "Spot is not worth it: dearer." in screen(plan)
+    both = " ".join(screen(plan.model_copy(update={"undated_alternative": cheap})).split())
+    assert "Cheaper if still true" in both
+    assert "Spot is not worth it" not in both
+    assert "Spot at a price with a date is not worth it: dearer; the undated price above would be cheaper." in both

@@ -124,12 +124,6 @@ def accelerator_of(tables: Catalog, instance: GpuInstance) -> Accelerator | None
     return None if found is None else found.accelerator
 
 
-def fewest_of_today(facts: Facts) -> str:
-    """How many of today's GPUs would hold the training."""
-    question = facts.question
-    return fewest_line(question, facts.arch, accelerator_of(facts.tables, question.today.instance))
-
-
 def assumptions(facts: Facts) -> str:
     """Which model, lengths and rate the lines below rest on."""
     question, size = facts.question, facts.question.size

@@ -22,6 +22,8 @@ from gpufleet.records import dataclass
 
 LEAST_TIME_S = 0.05
 PROVED_GAP = 1e-6
+LEAST_SENT = 0.01
+"""Of a bucket: what a unit that is bought for a share of the cost has to be sent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,26 @@ class Program:
             self._keep(limit)
         for share in problem.shares:
             self._keep_share(share)
+        if problem.shares and is_split:
+            self._keep_busy()
+
+    def _keep_busy(self) -> None:
+        """No machine is rented for a share alone: units are sent something, no whole machine is left without."""
+        p, used = self.problem, self._used()
+        for o, machines in enumerate(self.machines):
+            held = [float(p.machines_per_unit[w]) * self.units[w] for w in np.flatnonzero(p.offer_of_way == o)]
+            self.model.add_linear_constraint(machines - self._sum(held) <= 1 - ROUNDING)
+        for w, units in enumerate(self.units):
+            sent = [s for (_, way), s in self.share.items() if way == w]
+            self.model.add_linear_constraint(units - self._sum(used[w]) <= 1 - ROUNDING)
+            self.model.add_linear_constraint(units - self.most[w] / LEAST_SENT * self._sum(sent) <= 0)
+
+    def _used(self) -> list[list[Any]]:
+        """Units of each way that the shares of buckets keep busy, as terms."""
+        used: list[list[Any]] = [[] for _ in range(self.problem.num_ways)]
+        for (b, w), s in self.share.items():
+            used[w].append(float(self.problem.load_units[b, w]) * s)
+        return used
 
     def _sum(self, terms: Any) -> Any:
         return self.solver.fast_sum(terms)

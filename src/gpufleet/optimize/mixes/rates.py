@@ -15,7 +15,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.copies.decoder import Replicas, WriterQuestion, keep_runnable
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.mixes.reach import Reach, RegionKey, probing, rates_over
+from gpufleet.optimize.mixes.reach import Reach, RegionKey, as_planned, probing, rates_over
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.size import Capacity
 from gpufleet.performance.step import StepModel
@@ -134,7 +134,8 @@ class Service:
         capacity, at = self._probed[bucket.request_class.name]
         runs = at[rows] >= 0
         if network is not None and runs.any():
-            rates[runs] = rates_over(capacity, at[rows[runs]], bucket.request_class.slo.limits, network)
+            planned = as_planned(network, self.question.demand.confidence)
+            rates[runs] = rates_over(capacity, at[rows[runs]], bucket.request_class.slo.limits, planned)
         return rates
 
     def sustained_as_sent(self, demand: Demand, share: FloatArray, row: int, region: RegionKey) -> float:
@@ -155,7 +156,8 @@ class Service:
         if not kept.any() or None in networks.values():
             return 0.0
         found, limits = copies.capacity(), demand.workload.slo.limits
-        return min(float(rates_over(found, np.array([0]), limits, n)[0]) for n in networks.values() if n is not None)
+        planned = [as_planned(n, demand.confidence) for n in networks.values() if n is not None]
+        return min(float(rates_over(found, np.array([0]), limits, n)[0]) for n in planned)
 
     def sustained_whole(self, row: int, region: RegionKey) -> float:
         """What a replica of a row sustains of all requests as they come, limits held for the users of each place."""

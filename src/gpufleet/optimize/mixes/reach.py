@@ -13,6 +13,7 @@ from gpufleet.domain.place import Place
 from gpufleet.domain.slo import Limit, figure_label
 from gpufleet.domain.token_counts import PERCENTILES
 from gpufleet.domain.workload import RequestClass
+from gpufleet.optimize.caution import slow_ratio
 from gpufleet.optimize.size import QUANTILES, Capacity, capacity_within
 from gpufleet.performance.summed_latency import (
     NetworkDelays,
@@ -59,6 +60,23 @@ def probing(c: RequestClass) -> RequestClass:
     probes = [(m, s) for m in OVER_NETWORK if m in metrics for s in PERCENTILES if (m, s) not in have]
     limits = (*c.slo.limits, *(Limit(metric, statistic, PROBE_S, c.name) for metric, statistic in probes))
     return replace(c, slo=replace(c.slo, limits=limits))
+
+
+def as_planned(network: NetworkLatency, confidence: float) -> NetworkLatency:
+    """The network where its median may be as late as the confidence asks: the model's times are planned so too.
+
+    >>> from gpufleet.provenance import Grade
+    >>> as_planned(NetworkLatency(0.1, 0.15, 0.09, 0.12, Grade.MEASURED, "here"), 0.9).median_s
+    0.12
+    """
+    if network.median_s <= 0:
+        return network
+    ratio = float(slow_ratio(confidence, np.array(network.high_s / network.median_s)))
+    median_s, jitter_s = network.median_s * ratio, network.p95_s - network.median_s
+    return NetworkLatency(
+        median_s, median_s + jitter_s, min(network.low_s, median_s), max(network.high_s, median_s), network.grade,
+        network.source,
+    )  # fmt: skip
 
 
 def rates_over(found: Capacity, rows: IntArray, limits: Sequence[Limit], network: NetworkLatency) -> FloatArray:

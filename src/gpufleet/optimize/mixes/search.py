@@ -36,16 +36,17 @@ def solve_mix(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None
     """The cheapest mix that the time allows, with what no mix costs less than; None where none was found.
 
     `left_s` tells the seconds that are left. `hint`: a mix that keeps everything. Without OR-Tools or time the best
-    that is found at once.
+    that is found at once; where clouds have shares that takes longest, and the programme begins without it.
     """
     relaxed, tests, hint = relaxation(problem), survivals(problem), priced(problem, hint)
     if relaxed is None:
         return None
     has_losses = bool(problem.losses or problem.spare_machines)
-    at_once = rounded(problem, relaxed, tests) if hint is None or has_losses else None
-    best = cheaper(hint, at_once)
+    is_programmed = is_installed() and left_s() > 0
+    needs_start = (hint is None or has_losses) and not (problem.shares and is_programmed)
+    best = cheaper(hint, rounded(problem, relaxed, tests) if needs_start else None)
     least = relaxed.usd_per_hour + problem.least_sending_usd_per_hour
-    if is_installed() and left_s() > 0:
+    if is_programmed:
         best, least = programmed(problem, tests, left_s, best, least)
     if best is None:
         return None

@@ -20,7 +20,6 @@ from gpufleet.records import dataclass
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
-LEVELS = ("late", "milli_usd", "watt_slots")
 STEPS_PER_WORK = 2000.0
 """Steps of the search that take about as long as one unit of the solvers' deterministic time."""
 SHARE_OF_TIME = (0.8, 0.7, 1.0)
