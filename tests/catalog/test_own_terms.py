@@ -175,10 +175,10 @@ def test_a_reservation_wins_while_it_suffices(tmp_path: Path) -> None:
     row = "gcp,us-east4,g2-standard-48,commit_1y,0,3.0,observed,your-tables,2026-10-01,,{}\n"
     asked = replace(many(), pricing=("on_demand", "commit_1y"))
     kinds = {}
-    for held in (1, 50):
+    for held in (1, 100):
         catalog = load_catalog(write(tmp_path / str(held), "offers/x.csv", columns, row.format(held)), TODAY)
         kinds[held] = plan_serve(asked, catalog).answer.price_kind
-    assert kinds == {1: "on_demand", 50: "commit_1y"}
+    assert kinds == {1: "on_demand", 100: "commit_1y"}
 
 
 # --- own machines ----------------------------------------------------------------------------------------------------

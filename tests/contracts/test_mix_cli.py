@@ -11,7 +11,7 @@ from tests.conftest import REPOSITORY, RunGpufleet
 
 QUOTAS = str(REPOSITORY / "examples" / "tables" / "quotas-of-two")
 ASKED = (
-    "plan", "serve", "llama-3.3-70b", "--rate", "40/s", "--in", "1000", "--out", "300", "--slo",
+    "plan", "serve", "llama-3.3-70b", "--rate", "30/s", "--in", "1000", "--out", "300", "--slo",
     "ttft.p95<1s,tpot.p95<50ms", "--cloud", "azure", "--catalog", QUOTAS, "--gpus", "MI300X,H100-NVL",
 )  # fmt: skip
 
