@@ -184,7 +184,9 @@ def grid(d: Drawn) -> Iterator[str]:
     c, bottom = d.canvas, d.canvas.top + d.canvas.plot_height
     for tick in round_values(d.plane.across, 1 / shown_amount(1.0), c.most_ticks):
         yield f'<path class="grid" d="M{d.x(tick):.1f} {c.top}V{bottom}"/>'
-        yield written(d.x(tick), bottom + 18, usd(tick), "soft mid")
+        label = usd(tick)
+        x = min(d.x(tick), c.width - LETTER_PX / 2 * len(label))
+        yield written(x, bottom + 18, label, "soft mid")
     for tick in round_values(d.plane.upwards, duration_unit(d.plane.upwards.high)[1], c.most_ticks):
         yield f'<path class="grid" d="M{c.left} {d.y(tick):.1f}h{c.plot_width}"/>'
         yield written(c.left - 8, d.y(tick) + 4, duration(tick), "soft end")
