@@ -185,7 +185,7 @@ def grid(d: Drawn) -> Iterator[str]:
     for tick in round_values(d.plane.across, 1 / shown_amount(1.0), c.most_ticks):
         yield f'<path class="grid" d="M{d.x(tick):.1f} {c.top}V{bottom}"/>'
         label = usd(tick)
-        x = min(d.x(tick), c.width - LETTER_PX / 2 * len(label))
+        x = min(d.x(tick), c.width - AWAY_PX - LETTER_PX / 2 * len(label))
         yield written(x, bottom + 18, label, "soft mid")
     for tick in round_values(d.plane.upwards, duration_unit(d.plane.upwards.high)[1], c.most_ticks):
         yield f'<path class="grid" d="M{c.left} {d.y(tick):.1f}h{c.plot_width}"/>'
