@@ -317,10 +317,10 @@ class Derived:
         assert any(seconds == pytest.approx(refused.shortfall * limit_s, rel=0.05) for seconds in best), refused
 
     def best_s(self, one: Candidates, label: str) -> float:
-        """The least of an objective over mean batches from 0.1 to 200 sequences, of this replica alone."""
+        """The least of an objective over mean batches from 0.001 to 200 sequences, of this replica alone."""
         *name, metric, statistic = label.split(".")
         model = StepModel.build(self.question.model.arch, one, calibration_of(self.asked.tables))
-        grid, workload = np.geomspace(0.1, 200.0, 60), self.question.demand.workload
+        grid, workload = np.geomspace(1e-3, 200.0, 100), self.question.demand.workload
         curves = load_curves_of(model, workload, np.array([200.0]), grid)
         late = np.array([self.late_ratio(model, b, metric) for b in grid])
         return float((late * figure_s(curves, workload, ("".join(name), metric, statistic))[0]).min())
