@@ -36,6 +36,13 @@ def proved_usd(problem: MixProblem) -> float:
     return mix.usd_per_hour
 
 
+def runs_something_everywhere(problem: MixProblem, mix: Mix) -> bool:
+    """Whether every way that has units is sent requests and every offer that is rented holds units."""
+    held = np.bincount(problem.offer_of_way, problem.machines_per_unit * mix.units, minlength=problem.num_offers)
+    is_sent = mix.share.sum(axis=0) > 0
+    return bool(np.all(is_sent[mix.units > 0]) and np.all(held[mix.machines > 0] > 0))
+
+
 def is_no_dearer(problem: MixProblem, usd: float) -> bool:
     return proved_usd(problem) <= usd * (1 + PROVED)
 
@@ -52,6 +59,7 @@ def test_whatever_is_found_keeps_everything_and_is_proved(group: int) -> None:
             assert greedy is None or problem.shares, seed
         else:
             assert best.gap_ratio < PROVED, seed
+            assert not problem.shares or runs_something_everywhere(problem, best), seed
             assert greedy is None or problem.shares or greedy.usd_per_hour >= best.usd_per_hour * (1 - PROVED), seed
 
 
