@@ -144,7 +144,9 @@ def machines_of(problem: MixProblem, units: Sequence[float]) -> list[float]:
 
 
 def keeps(problem: MixProblem, units: Sequence[float]) -> bool:
-    """Whether units keep everything."""
+    """Whether units keep everything, none of them where they could carry nothing."""
+    if any(count > 0 and not any(map(math.isfinite, problem.load_units[:, w])) for w, count in enumerate(units)):
+        return False
     machines = machines_of(problem, units)
     if [*wrong_counts(problem, units, machines), *broken_limits(problem, units, machines)]:
         return False

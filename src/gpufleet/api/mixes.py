@@ -363,6 +363,7 @@ def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
         "shares_of": "GPUs" if asked.terms.is_of_gpus else "cost",
         "share_tolerance": asked.terms.tolerance_ratio,
         "num_offers": len(asked.offers),
+        "num_offers_searched": len(posed.offers),
         "num_buckets": posed.problem.num_buckets,
         "inputs": inputs,
         "notes": [*notes, *further_notes(asked)],

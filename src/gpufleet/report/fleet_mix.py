@@ -77,8 +77,16 @@ def proved(mix: FleetMix) -> str:
     if gap is None:
         return "Found at once; how far it is from the cheapest is not proved."
     if gap < PROVED:
-        return "Proved: no mix costs less."
-    return f"Proved so far: no mix costs less than {usd_per_hour(mix.least_usd_per_hour or 0)} ({percent(gap)} less)."
+        return f"Proved cheapest among {searched(mix)}."
+    least = usd_per_hour(mix.least_usd_per_hour or 0)
+    return f"Proved so far: among {searched(mix)} no mix costs less than {least} ({percent(gap)} less)."
+
+
+def searched(mix: FleetMix) -> str:
+    """The offers that a proof is about."""
+    if mix.num_offers_searched in (None, mix.num_offers):
+        return f"{plural(mix.num_offers, 'offer')}"
+    return f"the best {mix.num_offers_searched} of {plural(mix.num_offers, 'offer')}"
 
 
 def against_one_type(mix: FleetMix) -> str:

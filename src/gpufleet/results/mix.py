@@ -92,7 +92,8 @@ class MixService(Result):
 class FleetMix(Judged):
     """Machines of several types for one or several services, at least cost.
 
-    `least_usd_per_hour`: at the loads that were found no mix costs less; the gap to it is not proved to be needed.
+    `least_usd_per_hour`: at the loads that were found no mix of the `num_offers_searched` best offers costs less; the
+    gap to it is not proved to be needed.
     `leaving_usd_per_hour` is what giving up machines of today adds. `asked_shares` and `cloud_shares`: what each cloud
     should have and has of `shares_of`, within `share_tolerance`, None: one machine of the cloud; `usd_per_hour_free`:
     what the same clouds cost without shares. `given_way`: where no mix keeps all limits, the least by which they have
@@ -119,6 +120,7 @@ class FleetMix(Judged):
     cloud_shares: dict[str, float] = {}
     usd_per_hour_free: float | None = None
     num_offers: int
+    num_offers_searched: int | None = None
     num_buckets: int
     price_sources: list[PriceSource] = []
     inputs: list[Input]

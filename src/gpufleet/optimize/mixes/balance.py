@@ -30,12 +30,30 @@ def balanced(problem: MixProblem, mix: Mix) -> Mix:
     if problem.sending_usd_per_hour is not None and is_installed():
         cheapest = cheapest_split(problem, mix.units)
         if cheapest is not None:
-            return replace(mix, share=cheapest)
+            return replace(mix, share=with_all_busy(problem, mix.units, cheapest))
     share = np.zeros_like(problem.load_units)
     for service, test in enumerate(survivals(problem)):
         buckets = np.flatnonzero(problem.service_of_bucket == service)
         share[np.ix_(buckets, test.ways)] = even_split(test, mix.units[test.ways])
-    return replace(mix, share=share)
+    return replace(mix, share=with_all_busy(problem, mix.units, share))
+
+
+def with_all_busy(problem: MixProblem, units: FloatArray, share: FloatArray) -> FloatArray:
+    """The split with something for units that were sent nothing, where sending it there costs no more, [bucket, way].
+
+    Of the bucket that keeps most units busy they take so much that they are as busy as units that were full of it.
+    """
+    found = np.array(share)
+    for w in np.flatnonzero((units > 0) & (share.sum(axis=0) == 0)):
+        used = np.sum(np.where(found > 0, problem.load_units, 0.0) * found, axis=1)
+        sent = np.sum(problem.sending * found, axis=1)
+        may = np.flatnonzero(np.isfinite(problem.load_units[:, w]) & (problem.sending[:, w] <= sent))
+        if len(may):
+            bucket = may[np.argmax(used[may])]
+            taken = units[w] / (units[w] + problem.load_units[bucket, w])
+            found[bucket] *= 1 - taken
+            found[bucket, w] += taken
+    return found
 
 
 def even_split(test: Survival, units: FloatArray) -> FloatArray:

@@ -22,8 +22,6 @@ from gpufleet.records import dataclass
 
 LEAST_TIME_S = 0.05
 PROVED_GAP = 1e-6
-LEAST_SENT = 0.01
-"""Of a bucket: what a unit that is bought for a share of the cost has to be sent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,26 +75,6 @@ class Program:
             self._keep(limit)
         for share in problem.shares:
             self._keep_share(share)
-        if problem.shares and is_split:
-            self._keep_busy()
-
-    def _keep_busy(self) -> None:
-        """No machine is rented for a share alone: units are sent something, no whole machine is left without."""
-        p, used = self.problem, self._used()
-        for o, machines in enumerate(self.machines):
-            held = [float(p.machines_per_unit[w]) * self.units[w] for w in np.flatnonzero(p.offer_of_way == o)]
-            self.model.add_linear_constraint(machines - self._sum(held) <= 1 - ROUNDING)
-        for w, units in enumerate(self.units):
-            sent = [s for (_, way), s in self.share.items() if way == w]
-            self.model.add_linear_constraint(units - self._sum(used[w]) <= 1 - ROUNDING)
-            self.model.add_linear_constraint(units - self.most[w] / LEAST_SENT * self._sum(sent) <= 0)
-
-    def _used(self) -> list[list[Any]]:
-        """Units of each way that the shares of buckets keep busy, as terms."""
-        used: list[list[Any]] = [[] for _ in range(self.problem.num_ways)]
-        for (b, w), s in self.share.items():
-            used[w].append(float(self.problem.load_units[b, w]) * s)
-        return used
 
     def _sum(self, terms: Any) -> Any:
         return self.solver.fast_sum(terms)
@@ -119,10 +97,12 @@ class Program:
         return share
 
     def _stand_on_machines(self) -> None:
+        """Units stand on machines, and no machine is without: a share or a cost of leaving is no use of it."""
         p = self.problem
         for o, machines in enumerate(self.machines):
             held = [float(p.machines_per_unit[w]) * self.units[w] for w in np.flatnonzero(p.offer_of_way == o)]
             self.model.add_linear_constraint(self._sum(held) - machines <= 0)
+            self.model.add_linear_constraint(machines - self._sum(held) <= 1 - ROUNDING)
 
     def _keep_replicas(self) -> None:
         p = self.problem
@@ -222,9 +202,17 @@ class Program:
             lost = np.maximum(lost, loss.lost_units)
         carry = np.ceil((carry + lost + problem.spare_machines + 1) / kept) + 1
         replicas = np.ceil(problem.least_replicas[problem.service_of_way] / problem.replicas_per_unit)
+        today = np.ceil(problem.machines_today[problem.offer_of_way] / problem.machines_per_unit)
+        most = np.maximum.reduce([carry, replicas, today, *(self._in_share(share, carry) for share in problem.shares)])
         with np.errstate(divide="ignore"):
             paid = np.floor(most_usd_per_hour / usd_per_unit(problem) + ROUNDING)
-        return np.asarray(np.minimum(np.maximum(carry, replicas), paid))
+        return np.asarray(np.where(reachable.any(axis=0), np.minimum(most, paid), 0.0))
+
+    def _in_share(self, share: Share, carry: FloatArray) -> FloatArray:
+        """Units of every way that weigh as much as a fleet in which the lesser side carries everything, [way]."""
+        weight = self.problem.machines_per_unit * share.weight[self.problem.offer_of_way]
+        lesser = min(x for x in (share.share_ratio, 1 - share.share_ratio, 1.0) if x > 0)
+        return np.asarray(np.ceil(np.divide(carry @ weight / lesser, weight, out=carry.copy(), where=weight > 0)))
 
     def cost(self) -> Any:
         """What machines cost, what leaving those of today does, and what sending answers does."""
