@@ -43,7 +43,8 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
     A word is called as its field or as its option is (`budget_usd_per_hour`, `budget`); text is read as the option
     reads it ('10/s', '8k', '20%', 'aws,gcp'), anything else is taken as it is. What `is_typed` is told as its option.
     """
-    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_of(kind)}
+    subject_field = subject_of(kind)
+    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_field}
     called = {name: name for name in field_names(kind)} | {row.name: row.field for row in rows.values()}
     values: dict[str, Any] = {}
     for name, value in said.items():
@@ -153,17 +154,17 @@ def lengths(kind: type[Request], text: str) -> float | TokenCounts:
 
 def field_names(kind: type[Request]) -> list[str]:
     """Fields of a request that somebody may say, but for what it is about."""
-    return [f.name for f in fields(kind) if f.name not in (subject_of(kind), "notes", "from_file", "from_config")]
+    unsaid = (subject_of(kind), "notes", "from_file", "from_config")
+    return [f.name for f in fields(kind) if f.name not in unsaid]
 
 
 def refuse_unsaid(kind: type[Request], values: Mapping[str, object]) -> None:
     """Refuse a question without a word that it cannot do without."""
+    subject = subject_of(kind)
     for f in fields(kind):
         has_default = f.default is not MISSING or f.default_factory is not MISSING
-        if f.name != subject_of(kind) and not has_default and f.name not in values:
-            raise UsageError(
-                f"{f.name} is missing", expected=f"it beside the {subject_of(kind)}, such as {EXAMPLES[f.name]}"
-            )
+        if f.name != subject and not has_default and f.name not in values:
+            raise UsageError(f"{f.name} is missing", expected=f"it beside the {subject}, such as {EXAMPLES[f.name]}")
 
 
 EXAMPLES = {

@@ -32,11 +32,11 @@ class LoadCurves:
     """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
 
     `requests_per_s` is the arrival rate that keeps that batch decoding. `running_ratio` of the arrivals, per column,
-    find others running, and a decode step of `step_s`; they wait `queue_s` for prompts, `queue_ratio` of them at all,
-    and see first tokens `late_s` late (by `late_variance`, per column). Prompts take `prompt_load_ratio` of the time:
-    each `prompt_service_s`, and `own_step_s` of decode steps where others run. Where requests differ,
-    `prompt_squared_variation` says how much the times of prompts do, and `prompts` has those of (class, statistic);
-    `prompt` is the mean one. No token takes longer than `full_step_s`.
+    find others running, and a decode step of `step_s`; they wait `queue_s` for prompts and `room_s` for room,
+    `queue_ratio` and `room_ratio` of them at all, and see first tokens `late_s` late (by `late_variance`, per column).
+    Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, and `own_step_s` of decode steps where others
+    run. Where requests differ, `prompt_squared_variation` says how much the times of prompts do, and `prompts` has
+    those of (class, statistic); `prompt` is the mean one. No token takes longer than `full_step_s`.
     """
 
     batch: FloatArray
@@ -52,6 +52,8 @@ class LoadCurves:
     full_step_s: FloatArray
     late_s: FloatArray
     late_variance: FloatArray
+    room_s: FloatArray
+    room_ratio: FloatArray
     prompt: PromptTimes
     prompt_squared_variation: Floats = 0.0
     prompts: Mapping[tuple[str, str], PromptTimes] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.optimize.size import Capacity, Operation, operate_beyond
 from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.load_curves import load_curves_of, loads_of_curves
-from gpufleet.performance.request_mix import RequestMix, mix_of
+from gpufleet.performance.request_mix import RequestMix, held_by_sequence, mix_of
 from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
     Client,
@@ -139,7 +139,7 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     """Memory first; then the load's own equations at the batch that memory and engine admit."""
     q = question
     model, memory = gathered(q.arch, q.candidates, calibration)
-    reserved, held = q.mix.longest_tokens, q.mix.held_tokens
+    reserved, held = q.mix.longest_tokens, float(held_by_sequence(q.candidates, q.mix)[0])
     if q.load.scenario == "closed_loop":
         held = float(admitted_context_tokens(q.candidates, q.lengths)[0])
     rooms = memory.room(q.lengths, np.array([reserved, held], dtype=np.float64))

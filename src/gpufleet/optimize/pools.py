@@ -27,7 +27,13 @@ from gpufleet.performance.pools import (
     handover_s,
     open_passage,
 )
-from gpufleet.performance.request_mix import RequestMix, first_tokens_beyond_mean_s, mix_of, prompt_work_ratio
+from gpufleet.performance.request_mix import (
+    RequestMix,
+    first_tokens_beyond_mean_s,
+    held_by_sequence,
+    mix_of,
+    prompt_work_ratio,
+)
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client, admitted_context_tokens
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, time_bounds
@@ -255,7 +261,7 @@ def room_for_prompts(question: PoolsQuestion, memory: MemoryModel) -> PoolRoom:
 
 def room_for_sequences(question: PoolsQuestion, memory: MemoryModel) -> PoolRoom:
     """Sequences that a decode copy holds: in a closed loop by what each is admitted with, else by what each holds."""
-    mix, held = question.mix, question.mix.held_tokens
+    mix, held = question.mix, float(held_by_sequence(question.decode.candidates, question.mix)[0])
     if question.load.scenario == "closed_loop":
         held = float(admitted_context_tokens(question.decode.candidates, mix.lengths)[0])
     room = memory.room(mix.lengths, np.array([mix.longest_tokens, held]))

@@ -5,6 +5,7 @@ Arrays have one row per candidate replica and one column per batch of the shared
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
@@ -200,19 +201,30 @@ def operate_beyond(found: Capacity, row: int, requests_per_s: float) -> Operatio
 
 
 def operation_at(found: Capacity, row: int, requests_per_s: float, position: float) -> Operation:
-    """Batch and objectives at a place between two columns; below the first, as many fewer as requests come."""
+    """Batch and objectives at a place between two columns; below the first, as many fewer as requests come.
+
+    Times lie between those of both columns by their ratio, since waits grow by factors where room gets scarce.
+    """
     below = min(int(position), len(found.curves.batch) - 1)
     above, share = min(below + 1, len(found.curves.batch) - 1), position - below
-
-    def at(values: FloatArray) -> float:
-        return float(values[below]) if share == 0 else float(values[below] * (1 - share) + values[above] * share)
-
+    batch = float(found.curves.batch[below] * (1 - share) + found.curves.batch[above] * share)
     fewer = min(requests_per_s / float(found.curves.requests_per_s[row, 0]), 1.0)
     return Operation(
-        fewer * at(found.curves.batch),
+        fewer * batch,
         requests_per_s,
-        {name: at(values[row]) for name, values in found.objectives_s.items()},
+        {name: by_ratio(*values[row, [below, above]].tolist(), share) for name, values in found.objectives_s.items()},
     )
+
+
+def by_ratio(first: float, second: float, share: float) -> float:
+    """What lies between two figures, by their ratio; straight between them where one is zero.
+
+    >>> by_ratio(1.0, 4.0, 0.5)
+    2.0
+    """
+    if first > 0 and math.isfinite(second):
+        return first * (second / first) ** share
+    return first if share == 0 else first * (1 - share) + second * share
 
 
 def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:

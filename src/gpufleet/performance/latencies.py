@@ -14,7 +14,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.estimate import LoadCurves, PromptTimes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.performance.queueing import normal_quantile, wait_tail_s
-from gpufleet.performance.spread import Spread, known_at, log_normal, summed
+from gpufleet.performance.spread import Spread, after_wait, known_at, log_normal, summed
 
 MOST_GROWTH, LEAST_SHARE = 0.8, 1e-12
 VARIES_BY = "p95"
@@ -55,7 +55,7 @@ def rising(seconds: FloatArray) -> FloatArray:
 
 def mean_first_token_s(curves: LoadCurves, request_class: str) -> FloatArray:
     """TTFT of a class on average: its prompt, what it waits for, what is seen late   [s]."""
-    waits_s = curves.once(others_first_s) + curves.late_s
+    waits_s = curves.once(others_first_s) + curves.late_s + curves.room_s
     return np.asarray(curves.once(mean_prompt_s, request_class) + waits_s)
 
 
@@ -87,7 +87,8 @@ def first_token_spread(curves: LoadCurves, quantile: float, request_class: str, 
     """TTFT over the requests of a class."""
     own = own_prompt_spread(curves, quantile, request_class, statistic)
     waits = [curves.once(under_way_spread, quantile), curves.once(queue_spread, quantile)]
-    return summed([own, *waits, Spread(curves.late_s, curves.late_variance)])
+    once_in = summed([own, *waits, Spread(curves.late_s, curves.late_variance)])
+    return after_wait(once_in, curves.room_s, curves.room_ratio, quantile)
 
 
 def own_prompt_spread(curves: LoadCurves, quantile: float, request_class: str, statistic: str) -> Spread:

@@ -24,6 +24,7 @@ from gpufleet.performance.request_mix import (
     statistic_tokens,
     work_ratio_of,
 )
+from gpufleet.performance.room import room_wait
 from gpufleet.performance.serving import (
     busy_loads,
     carried_requests_per_s,
@@ -66,6 +67,7 @@ def load_curves_of(
     rate = carried_requests_per_s(model, at, batch, mix.lengths)
     step_s = np.maximum.accumulate(between_columns(at.decode_step_s.T, grid, grid + 1), axis=1)
     met = met_by_arrivals(model, at, step_s.T, grid[:, None], rate, mix.lengths, variation)
+    waits = room_wait(grid, by_candidate(rate), largest_batch, mix.held_squared_variation, mix.answer_variation)
     alone = PromptTimes(lone_ttft_s(model, mix.lengths), request_host_s(model, mix.lengths), 1.0)
     return LoadCurves(
         batch=grid,
@@ -73,6 +75,8 @@ def load_curves_of(
         largest_batch=largest_batch,
         step_s=step_s,
         **columns_of(met),
+        room_s=waits.wait_s,
+        room_ratio=waits.waiting_ratio,
         prompt=alone,
         prompt_squared_variation=np.reshape(variation, (-1, 1)),
         prompts=prompts,

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import PromptTimes
 from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
@@ -48,7 +49,8 @@ class Prompts:
 class RequestMix:
     """A mixture of requests as an engine meets it.
 
-    `held_tokens` is the context that a running sequence is given room for, with its squared variation;
+    `held_tokens` is the context that a running sequence is given room for, with its squared variation; engines that set
+    answers aside give `set_aside_tokens`, since the longest answers run longest;
     `shared_tokens` stand once in memory for all; `longest_tokens` must fit at all; about
     `beyond_longest_ratio` of the requests may be longer. `prompts` is None where all are
     alike and nothing is cached.
@@ -56,11 +58,13 @@ class RequestMix:
 
     lengths: Lengths
     held_tokens: float
+    set_aside_tokens: float
     held_squared_variation: float = 0.0
     shared_tokens: float = 0.0
     longest_tokens: float = 0.0
     beyond_longest_ratio: float = 0.0
     prompt_squared_variation: float = 0.0
+    answer_variation: float = 0.0
     prompts: Prompts | None = None
 
 
@@ -69,21 +73,26 @@ def mix_of(workload: Workload) -> RequestMix:
     """The mixture that a workload describes."""
     if not workload.classes:
         held = workload.input_tokens + workload.output_tokens
-        return RequestMix(Lengths(workload.input_tokens, workload.output_tokens), held, longest_tokens=held)
+        return RequestMix(Lengths(workload.input_tokens, workload.output_tokens), held, held, longest_tokens=held)
     classes = workload.classes
     rates = np.array([c.rate_requests_per_s for c in classes])
     prefilled = moments(rates, [c.input_tokens.mean * (1 - c.cached_ratio) for c in classes], variations(classes))
+    answered = moments(
+        rates, [c.output_tokens.mean for c in classes], [c.output_tokens.squared_variation for c in classes]
+    )
     each_holds, running = held_tokens(classes), running_weights(classes)
     return RequestMix(
         lengths=MixedLengths(
             prefilled[0], workload.output_tokens, float(np.average(decode_contexts(classes), weights=running))
         ),
         held_tokens=float(np.average(each_holds, weights=running)),
+        set_aside_tokens=float(np.average(set_aside_tokens(classes), weights=running)),
         held_squared_variation=moments(running, each_holds, held_variations(classes, each_holds))[1],
         shared_tokens=max(c.input_tokens.mean * c.shared_ratio for c in classes),
         longest_tokens=max(map(longest_tokens, classes)),
         beyond_longest_ratio=beyond_longest_ratio(classes),
         prompt_squared_variation=prefilled[1],
+        answer_variation=answered[1],
         prompts=prompts_of(classes),
     )
 
@@ -148,6 +157,17 @@ def residual(c: RequestClass) -> float:
 def held_tokens(classes: Sequence[RequestClass]) -> list[float]:
     """Context that each class is given room for: its own prompt and the mean answer, or what is generated if more."""
     return [c.input_tokens.mean * (1 - c.shared_ratio) + max(c.output_tokens.mean, residual(c)) for c in classes]
+
+
+def set_aside_tokens(classes: Sequence[RequestClass]) -> list[float]:
+    """Own prompts and whole answers of running sequences, class by class: prompt + E[out^2] / E[out]   [tokens]."""
+    return [c.input_tokens.mean * (1 - c.shared_ratio) + 2 * residual(c) for c in classes]
+
+
+def held_by_sequence(candidates: Candidates, mix: RequestMix) -> FloatArray:
+    """Tokens of the KV pool that each running sequence of a mixture counts for, per candidate."""
+    sets_aside = candidates.engine_figure("reserved_output_ratio", 0.5) >= 1
+    return np.where(sets_aside, mix.set_aside_tokens, mix.held_tokens)
 
 
 def held_variations(classes: Sequence[RequestClass], held: Sequence[float]) -> list[float]:

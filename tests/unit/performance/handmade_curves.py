@@ -25,6 +25,8 @@ def curves_of(batch: np.ndarray, requests_per_s: np.ndarray, step_s: np.ndarray,
         "full_step_s": np.full_like(step_s, np.inf),
         "late_s": nothing,
         "late_variance": np.zeros_like(batch),
+        "room_s": np.zeros_like(requests_per_s),
+        "room_ratio": np.zeros_like(requests_per_s),
         "prompt": PromptTimes(np.full(rows, 0.05), np.full(rows, 0.05), 1.0),
     }
     return LoadCurves(batch=batch, requests_per_s=requests_per_s, step_s=step_s, **{**quiet, **figures})

@@ -44,7 +44,7 @@ from gpufleet.performance.load_curves import (
     sustained_requests_per_s,
 )
 from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.request_mix import RequestMix
+from gpufleet.performance.request_mix import RequestMix, held_by_sequence
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
@@ -201,8 +201,9 @@ def keep_runnable(
 
 def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
     """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
-    taken = np.asarray(memory.candidates.attention_dp * (mix.shared_tokens / mix.held_tokens), dtype=np.float64)
-    return memory.room(mix.lengths, mix.held_tokens, taken)
+    held = held_by_sequence(memory.candidates, mix)
+    taken = np.asarray(memory.candidates.attention_dp * (mix.shared_tokens / held), dtype=np.float64)
+    return memory.room(mix.lengths, held, taken)
 
 
 def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
