@@ -97,12 +97,15 @@ def test_a_tighter_limit_admits_a_smaller_batch_and_less_load() -> None:
 
 
 def test_a_limit_between_two_batches_of_the_grid_is_used_to_its_edge() -> None:
-    """TPOT is 10 ms and 0.1 ms a sequence: 11 ms are 10 sequences, halfway from 4 to 16."""
+    """TPOT is 10 ms and 0.1 ms a sequence: 11 ms are 10 sequences, halfway from 4 to 16.
+
+    The edge is found straight between columns, and times are told by their ratio: a little inside.
+    """
     found = capacity(curves(), demand(10.0, Limit("tpot", "mean", 0.011)))
     assert (BATCH[found.best[0]], found.beyond[0]) == (4, pytest.approx(0.5))
     running = operate(found, 0, float(found.requests_per_s[0]))
     assert running.batch == pytest.approx(10.0)
-    assert running.objectives_s["tpot.mean"] == pytest.approx(0.011)
+    assert 0.01095 < running.objectives_s["tpot.mean"] < 0.011
 
 
 def test_what_binds_is_the_limit_that_breaks_first() -> None:
