@@ -89,8 +89,10 @@ def scaled(copy: Copy, step_ratio: float, pool_ratio: float) -> Copy:
     """The same copy with all its steps longer or shorter, and a larger or smaller pool."""
     seconds = {name: getattr(copy.table, name) for name in StepTable.__dataclass_fields__ if name.endswith("_s")}
     table = replace(copy.table, **{name: each * step_ratio for name, each in seconds.items() if each is not None})
-    least_s, blocks = copy.rules.idle_least_s * step_ratio, max(int(copy.rules.num_blocks * pool_ratio), 1)
-    return Copy(replace(copy.rules, idle_least_s=least_s, num_blocks=blocks), table)
+    launches_s, pieces_s = (s * step_ratio for s in (copy.rules.launches_s, copy.rules.piece_launches_s))
+    blocks = max(int(copy.rules.num_blocks * pool_ratio), 1)
+    rules = replace(copy.rules, launches_s=launches_s, piece_launches_s=pieces_s, num_blocks=blocks)
+    return Copy(rules, table)
 
 
 def first_tokens_s(bursts: Sequence[Burst], ratios: tuple[float, float]) -> FloatArray:

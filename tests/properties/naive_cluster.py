@@ -383,12 +383,15 @@ class NaiveCluster:
             context = sum(each.tokens for each in decoding) / len(decoding)
             server.step_s = at_batch(table, table.contexts, table.decode_s, len(decoding), context)
         if server.prompts:
-            prompts_s = self.prompts_s(server, rules, table, len(decoding))
-            server.end_s = server.clock_s + prompts_s + (server.step_s if rules.mixes_prompts else 0.0)
+            prompts_s, tokens = self.prompts_s(server, rules, table, len(decoding))
+            tokens += len(decoding) // rules.groups if rules.mixes_prompts else 0
+            least_s = rules.piece_launches_s if tokens <= rules.piece_tokens else rules.launches_s
+            beside_s = server.step_s if rules.mixes_prompts else 0.0
+            server.end_s = server.clock_s + max(prompts_s + beside_s, least_s)
         elif decoding:
             server.end_s = server.clock_s + server.step_s
 
-    def prompts_s(self, server: Server, rules: EngineRules, table: StepTable, batch: int) -> float:
+    def prompts_s(self, server: Server, rules: EngineRules, table: StepTable, batch: int) -> tuple[float, int]:
         spans = list(self.chunks.values())
         tokens, largest = sum(b - a for a, b in spans), max(b - a for a, b in spans)
         attention = [between(table.contexts, table.attention_s, b) - between(table.contexts, table.attention_s, a)
@@ -399,14 +402,14 @@ class NaiveCluster:
         if batch == 0 or rules.waits_for_host:
             alone_s = partly(rules, tokens / of_rank, between(table.prompts, table.idle_s, of_rank),
                              between(table.prompts, filled(table.filled_idle_s), of_rank)) + attention_s  # fmt: skip
-            idle_s = max(rules.idle_prompt_ratio * alone_s, rules.idle_least_s)
+            idle_s = rules.idle_prompt_ratio * alone_s
             follows = server.role == PREFILLS and self.ended_s == server.clock_s
-            return min(rules.prompt_alone_ratio * alone_s, idle_s) if follows else idle_s
+            return (min(rules.prompt_alone_ratio * alone_s, idle_s) if follows else idle_s), of_rank
         first = min(rules.groups / len(spans), 1.0)
         ratio = first * rules.prompt_alone_ratio + (1 - first) * rules.prompt_among_ratio
         extra_s = partly(rules, tokens / of_rank, at_batch(table, table.prompts, table.extra_s, batch, of_rank),
                          at_batch(table, table.prompts, filled(table.filled_extra_s), batch, of_rank))  # fmt: skip
-        return ratio * (extra_s + attention_s)
+        return ratio * (extra_s + attention_s), of_rank
 
     def end_step(self, server: Server) -> None:
         """A token for all that decode, the first for prompts that are done."""

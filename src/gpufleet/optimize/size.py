@@ -212,7 +212,10 @@ def operation_at(found: Capacity, row: int, requests_per_s: float, position: flo
     return Operation(
         fewer * batch,
         requests_per_s,
-        {name: by_ratio(*values[row, [below, above]].tolist(), share) for name, values in found.objectives_s.items()},
+        {
+            name: by_ratio(float(seconds[row, below]), float(seconds[row, above]), share)
+            for name, seconds in found.objectives_s.items()
+        },
     )
 
 
@@ -223,7 +226,7 @@ def by_ratio(first: float, second: float, share: float) -> float:
     2.0
     """
     if first > 0 and math.isfinite(second):
-        return first * (second / first) ** share
+        return first * float((second / first) ** share)
     return first if share == 0 else first * (1 - share) + second * share
 
 

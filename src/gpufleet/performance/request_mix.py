@@ -253,7 +253,8 @@ def prompt_times(
         end = start + len(c.input_tokens.equal_parts)
         lone_s = first_tokens_s(model, n, c.cached_ratio)
         host_s = np.array([request_host_s(model, Lengths(own, 1.0)) for own in n * (1 - c.cached_ratio)])
-        mean_lone_s = host_s[0] + prefill_run_s(model, prefills_s[start:end]).mean(axis=0)
+        own = (mix.prompts.tokens - mix.prompts.cached)[start:end, None]
+        mean_lone_s = host_s[0] + prefill_run_s(model, prefills_s[start:end], own).mean(axis=0)
         found[c.name, "mean"] = PromptTimes(mean_lone_s, host_s[0], rows[0] / mean_s)
         for i, name in enumerate(names, 1):
             found[c.name, name] = PromptTimes(

@@ -38,6 +38,7 @@ from gpufleet.records import dataclass
 
 HIGHEST_LOAD_RATIO = 0.95
 SHORTEST_SERVICE_S = 1e-9
+LAUNCHES_OF_A_PIECE = 2
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,13 @@ class Phases:
     """Seconds of the two things that a busy engine does, per candidate at one batch.
 
     `decode_step_s` gives every sequence a token; `prompt_extra_s` is what one prompt adds to such a step, to which
-    `prompts` come.
+    `prompts` come, and takes `launch_extra_s` at least: its part of what the host needs to launch their step.
     """
 
     decode_step_s: FloatArray
     prompt_extra_s: FloatArray
     prompts: ComingPrompts
+    launch_extra_s: FloatArray
 
 
 @dataclass(frozen=True)
@@ -187,16 +189,20 @@ def host_times(model: StepModel) -> HostTimes:
     )
 
 
-def launches_s(model: StepModel) -> FloatArray:
-    """The host launching all kernels of a step one by one, by the format of the weights   [s].
+def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
+    """The host launching all kernels of a step of `tokens` one by one, by the format of the weights   [s].
 
     o_eager r_format N + o_expert E   r: 1 but for formats whose products take longer to launch (`eager_<format>_ratio`)
     E: routed experts of all layers, which some engines walk through one by one, chosen or not (`eager_expert_s`).
+    Steps of up to `piece_graph_tokens` are recorded in pieces: o_eager for the attention and the piece of each layer.
     """
     parts = [(block.count, block.feed_forward) for block in model.arch.blocks]
     experts = sum(count * part.num_experts for count, part in parts if isinstance(part, MixtureOfExperts))
     walked_s = model.candidates.engine_figure("eager_expert_s", 0.0) * experts
-    return np.asarray(eager_kernel_s(model.candidates) * model.num_kernels + walked_s, dtype=np.float64)
+    kernel_s = eager_kernel_s(model.candidates)
+    pieces_s = LAUNCHES_OF_A_PIECE * kernel_s * model.arch.num_layers
+    recorded = np.asarray(tokens) <= model.candidates.engine_figure("piece_graph_tokens", 0.0)
+    return np.asarray(np.where(recorded, pieces_s, kernel_s * model.num_kernels + walked_s), dtype=np.float64)
 
 
 def eager_kernel_s(candidates: Candidates) -> FloatArray:
@@ -233,7 +239,22 @@ def phases_of(
     """The same where the kernels of `busy_loads` are known."""
     prompts = coming_prompts(model, batch, lengths)
     extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
-    return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s, prompts)
+    step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
+    return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
+
+
+def launch_extra_s(
+    model: StepModel, step_s: FloatArray, batch: FloatArray, prompts: ComingPrompts, lengths: Lengths
+) -> FloatArray:
+    """What a prompt adds to a step that the host launches kernel by kernel, where it needs longer than the device.
+
+    max(launches - t_decode, 0) / n; launches / n where prompts have steps of their own   [s]   n: prompts that share it
+    A prompt that takes several steps waits for the host in each.
+    """
+    own, rules = batch / model.candidates.num_groups, model.once(step_rules)
+    tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
+    beside_s = np.maximum(launches_s(model, tokens) - rules.own_steps * step_s, 0.0)
+    return np.asarray(beside_s * np.maximum(lengths.input_tokens / rules.room_tokens, 1.0) / prompts.sharing)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
@@ -272,14 +293,14 @@ def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
     """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, l N)   [s]."""
-    return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)))
+    return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)), prompts * lengths.input_tokens)
 
 
-def prefill_run_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
+def prefill_run_s(model: StepModel, kernels_s: FloatArray, tokens: Floats) -> FloatArray:
     """The same where its kernels' seconds are known."""
     known = model.candidates.engine_constant
     scaled_s = known("prefill_scale_ratio") * kernels_s
-    return np.asarray(np.maximum(scaled_s, launches_s(model)), dtype=np.float64)
+    return np.asarray(np.maximum(scaled_s, launches_s(model, tokens)), dtype=np.float64)
 
 
 def synchrony(model: StepModel, client: Client) -> FloatArray:
@@ -472,13 +493,13 @@ def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, clien
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
     """Time that a busy engine gives to one prompt, in queue and capacity alike   [s].
 
-    (k + (phi - k) / n) t_prompt
+    max((k + (phi - k) / n) t_prompt, `launch_extra_s`)
     Of the n prompts that share a step the first costs phi of what it adds, the others what their kernels take,
     k t_prompt. n = min(m / (1 - exp(-m)), 1 + room / input_tokens), m prompts that come in a step on average: see
     `shared_steps`. A chunk of a prompt counts as one.
     """
     first, further = (model.candidates.engine_constant(f"{n}_ratio") for n in ("prefill_mixing", "decode_scale"))
-    return np.asarray((further + (first - further) / at.prompts.sharing) * at.prompt_extra_s)
+    return np.maximum((further + (first - further) / at.prompts.sharing) * at.prompt_extra_s, at.launch_extra_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

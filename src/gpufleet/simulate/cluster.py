@@ -44,8 +44,9 @@ class EngineRules:
     """How an engine makes steps of requests, and the constants that the closed form uses for them.
 
     A prompt costs `prompt_alone_ratio` of what it adds to a step of decoding, each that shares the step with it
-    `prompt_among_ratio`, `idle_prompt_ratio` of its kernels and `idle_least_s` at least where nothing decodes, or
-    where steps of prompts stand apart and the device waits for the host before each (`waits_for_host`).
+    `prompt_among_ratio`, `idle_prompt_ratio` of its kernels where nothing decodes, or where steps of prompts stand
+    apart and the device waits for the host before each (`waits_for_host`). A step with prompts takes the host
+    `launches_s` at least, `piece_launches_s` if it has up to `piece_tokens`.
     A request takes `request_s` + `token_s` x prompt to reach the engine; among others, first tokens are seen
     `late_steps` steps of decoding and `late_s` late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
@@ -65,7 +66,9 @@ class EngineRules:
     prompt_alone_ratio: float = 1.0
     prompt_among_ratio: float = 1.0
     idle_prompt_ratio: float = 1.0
-    idle_least_s: float = 0.0
+    launches_s: float = 0.0
+    piece_launches_s: float = 0.0
+    piece_tokens: int = 0
     request_s: float = 0.0
     token_s: float = 0.0
     late_steps: float = 0.0

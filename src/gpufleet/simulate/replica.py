@@ -313,7 +313,15 @@ def begin_prompts(state: Any, replica: Any, engine: Any) -> None:
     else:
         kernels_s = extra_at(engine, grid, words, replica.running, tokens, filled) + attention_s
         seconds = prompt_ratio(replica, engine) * kernels_s + (replica.step_s if engine.mixes_prompts else 0.0)
-    replica.end_s = replica.clock_s + seconds
+    replica.end_s = replica.clock_s + max(seconds, least_s(replica, engine, tokens))
+
+
+@compiled
+def least_s(replica: Any, engine: Any, tokens: Any) -> Any:
+    """What the host needs to launch a step with prompts: kernel by kernel, or in pieces that were recorded   [s]."""
+    if engine.mixes_prompts:
+        tokens = tokens + replica.running // engine.groups
+    return engine.piece_launches_s if tokens <= engine.piece_tokens else engine.launches_s
 
 
 @compiled
@@ -328,11 +336,9 @@ def filled_groups(replica: Any, engine: Any, tokens: Any) -> Any:
 def lone_prompts_s(replica: Any, engine: Any, kernels_s: Any) -> Any:
     """A step of prompts alone: as on an idle engine, or less where the last step of a copy that only prefills ended.
 
-    max(k_p t, l N), at most phi t: the host prepared this step while the device ran that one   [s]
+    k_p t, at most phi t: the host prepared this step while the device ran that one   [s]
     """
     idle_s = engine.idle_prompt_ratio * kernels_s
-    if idle_s < engine.idle_least_s:
-        idle_s = engine.idle_least_s
     busy_s = engine.prompt_alone_ratio * kernels_s
     follows = replica.role == PREFILLS and replica.end_s == replica.clock_s
     return busy_s if follows and busy_s < idle_s else idle_s
