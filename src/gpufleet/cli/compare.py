@@ -11,7 +11,7 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
 from gpufleet.cli.money import write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.options import OutFileOption, OutputOption, refuse_workload_file, verb
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import ServeRequest
 
@@ -25,7 +25,9 @@ FirstArgument = Annotated[str, typer.Argument(metavar="A", help="H100:4, L40S, a
 SecondArgument = Annotated[str, typer.Argument(metavar="B", help="The same for the other side.")]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--model", metavar="MODEL", help="A name, a config.json, or the folder of one."),
+    typer.Option(
+        "--model", metavar="MODEL", help="A name, a config.json, or the folder of one.", callback=refuse_workload_file
+    ),
 ]
 COMPARED = (
     "rate", "in", "out", "slo", "workload", "clouds", "regions", "pricing", "precision", "engine", "headroom",

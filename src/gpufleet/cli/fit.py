@@ -16,6 +16,7 @@ from gpufleet.cli.options import (
     OutputFormat,
     OutputOption,
     VersionOption,
+    refuse_workload_file,
     verb,
 )
 from gpufleet.cli.training_fit import (
@@ -40,7 +41,12 @@ app = verb()
 
 AnyModelArgument = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Argument(metavar="[MODEL]", help="A name, a config.json, or the folder of one.", show_default=False),
+    typer.Argument(
+        metavar="[MODEL]",
+        help="A name, a config.json, or the folder of one.",
+        show_default=False,
+        callback=refuse_workload_file,
+    ),
 ]
 GpusOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpufleet.results.regions import RegionPlan
 
 M = TypeVar("M", bound=MixRequest)
+VERBS: dict[type[MixRequest], str] = {MixRequest: "mix", RegionRequest: "regions"}
 
 
 def mix_answer(asked: Typed, market: MarketFlags) -> FleetMix:
@@ -43,12 +44,13 @@ def regions_answer(asked: Typed, market: MarketFlags) -> RegionPlan:
 def said_of(asked: Typed, kind: type[M], market: MarketFlags) -> tuple[list[ServeRequest], M, float | None]:
     """The services, what their mix is held to, and the budget."""
     written = WorkloadFile() if asked.workload is None else read_workload(asked.workload)
-    refuse_said(written, {*words_of(*SERVE), "classes", "models"}, "mix")
+    verb = VERBS[kind]
+    refuse_said(written, {*words_of(*SERVE), "classes", "models"}, verb)
     of_mix = words_of(kind)
     typed, liked = asked.words.without(*of_mix), likings(asked.preferred, written)
     said = typed.over(written).over(liked)
     write_money_in(said.text("currency"))
-    services = services_of(typed, written, liked, ServeFlags(market=market))
+    services = services_of(typed, written, liked, ServeFlags(market=market, verb=verb))
     budget = usd_of(said.text("budget"), said.text("currency"), parse_usd_per_hour)
     words = SaidWords(WorkloadFile({**asked.words.only(of_mix).words, **currency_of(said)}))
     values = {of_mix[n].field: value_of(of_mix[n], text, words) for n, text in words.words.words.items() if n in of_mix}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, abridged
 from gpufleet.questions.words import ENGINE, LOAD
 from gpufleet.units import parse_tokens
 
@@ -31,7 +32,29 @@ class OutputFormat(str, Enum):
     SVG = "svg"
 
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+def refuse_workload_file(context: typer.Context, model: str | None) -> str | None:
+    """The model that was typed, but a YAML file, which goes behind `--workload` of a verb that has it."""
+    if model is None or not model.lower().endswith(YAML_SUFFIXES):
+        return model
+    params = context.command.params
+    needed = [str(p.metavar) for p in params if p.param_type_name == "argument" and p.required]
+    reads_it = any("--workload" in p.opts for p in params)
+    command = " ".join([context.command_path, *needed]) if reads_it else "gpufleet plan serve"
+    raise UsageError(
+        "a YAML file is no model",
+        found=model,
+        expected="a name, a config.json or its folder",
+        hint=f"The file of a workload goes behind --workload: '{command} --workload {abridged(quote(model))}'.",
+    )
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.", callback=refuse_workload_file),
+]
 ImagesOption = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,15 @@ from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.cli.options import (
+    ExplainOption,
+    OutFileOption,
+    OutputFormat,
+    OutputOption,
+    refuse_workload_file,
+    verb_group,
+    words,
+)
 from gpufleet.cli.progress import tell_of_compiling
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import BATCH, SERVE
@@ -32,7 +40,12 @@ app = verb_group("Machines, layout and price of a workload.")
 DRAWN = (OutputFormat.HTML, OutputFormat.SVG)
 ModelArgument = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.", show_default=False),
+    typer.Argument(
+        metavar="MODEL",
+        help="A name, a config.json, or the folder of one.",
+        show_default=False,
+        callback=refuse_workload_file,
+    ),
 ]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
