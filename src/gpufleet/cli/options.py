@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from gpufleet.errors import UsageError, abridged
 from gpufleet.questions.words import ENGINE, LOAD
+from gpufleet.records import dataclass
 from gpufleet.units import parse_tokens
 
 if TYPE_CHECKING:
@@ -51,10 +52,13 @@ def refuse_workload_file(context: typer.Context, model: str | None) -> str | Non
     )
 
 
-ModelArgument = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.", callback=refuse_workload_file),
-]
+def model_argument(metavar: str = "MODEL", says: str = "A name, a config.json, or the folder of one.") -> Any:
+    """The argument that names a model, of which a verb may need one or not."""
+    return typer.Argument(metavar=metavar, help=says, show_default=False, callback=refuse_workload_file)
+
+
+ModelArgument = Annotated[str, model_argument()]
+MaybeModelArgument = Annotated[Optional[str], model_argument()]  # noqa: UP045
 ImagesOption = Annotated[
     str | None,
     typer.Option(
@@ -90,6 +94,16 @@ OutFileOption = Annotated[
     str | None,
     typer.Option("--out-file", metavar="FILE", help="Write the answer to FILE instead of standard output."),
 ]
+
+
+@dataclass(frozen=True)
+class Written:
+    """How an answer is written, and where."""
+
+    output: OutputOption = None
+    out_file: OutFileOption = None
+
+
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Show the formula, the numbers put in and the source of every figure.")
 ]

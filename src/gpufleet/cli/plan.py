@@ -10,13 +10,13 @@ import typer
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.options import (
     ExplainOption,
+    MaybeModelArgument,
     OutFileOption,
     OutputFormat,
     OutputOption,
-    refuse_workload_file,
     verb_group,
     words,
 )
@@ -38,15 +38,6 @@ app = verb_group("Machines, layout and price of a workload.")
 
 
 DRAWN = (OutputFormat.HTML, OutputFormat.SVG)
-ModelArgument = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Argument(
-        metavar="MODEL",
-        help="A name, a config.json, or the folder of one.",
-        show_default=False,
-        callback=refuse_workload_file,
-    ),
-]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
@@ -97,14 +88,12 @@ ShowOption = Annotated[
 
 
 @app.command("serve", cls=GroupedCommand)
-@asking(*SERVE, model=ModelArgument)
+@asking(*SERVE, model=MaybeModelArgument)
 def serve(
     asked: Typed,
+    *,
     seed_config: SeedConfigOption = None,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
+    market: MarketFlags,
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
@@ -126,7 +115,7 @@ def serve(
     from gpufleet.report.detail import details_of
 
     shown = details_of(show)
-    flags = ServeFlags(seed_config, MarketFlags(catalog_dir, max_age, as_of, prices))
+    flags = ServeFlags(seed_config, market)
     has_front = draws_front(picture, output, out_file)
     asked_beside = further_flags(why_not, flips, pareto, picture, has_front, token_price, grid)
     further = replace(asked_beside, is_verified=verify)
@@ -185,13 +174,10 @@ def show_plan(
 
 
 @app.command("batch", cls=GroupedCommand)
-@asking(*BATCH, model=ModelArgument)
+@asking(*BATCH, model=MaybeModelArgument)
 def batch(
     asked: Typed,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
+    market: MarketFlags,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -206,7 +192,6 @@ def batch(
     from gpufleet.report.detail import details_of
 
     shown = details_of(show)
-    market = MarketFlags(catalog_dir, max_age, as_of, prices)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
     chosen = output or format_of(out_file)
     explained = explain or chosen in DRAWN
@@ -220,10 +205,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
 
     def planned(
         asked: Typed,
-        catalog_dir: CatalogOption = None,
-        max_age: MaxAgeOption = None,
-        as_of: AsOfOption = None,
-        prices: PricesOption = None,
+        market: MarketFlags,
         show: ShowOption = None,
         explain: ExplainOption = False,
         output: OutputOption = None,
@@ -234,7 +216,6 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
         from gpufleet.report.detail import details_of
 
         shown = details_of(show)
-        market = MarketFlags(catalog_dir, max_age, as_of, prices)
         plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
         chosen = output or format_of(out_file)
         explained = explain or chosen in DRAWN
@@ -243,7 +224,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
         return 0 if plan.is_feasible else Infeasible.exit_code
 
     planned.__doc__ = purpose
-    verb = asking(kind, model=ModelArgument, only=words_of_training(kind))(planned)
+    verb = asking(kind, model=MaybeModelArgument, only=words_of_training(kind))(planned)
     app.command(name, cls=GroupedCommand)(verb)
 
 
