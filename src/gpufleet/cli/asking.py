@@ -35,6 +35,11 @@ class Typed(NamedTuple):
         """The file that says more, where one was named."""
         return self.words.text("workload")
 
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows were asked for, where it was said."""
+        return None if "rows" in self.unsaid else int(self.words.text("rows") or 0) or None
+
     def request(self, kind: type[R], subject: object) -> R:
         """The question that was typed about a subject, over what is preferred."""
         from gpufleet.api.spoken import spoken

@@ -122,12 +122,7 @@ def serve(
     if verify:
         tell_of_compiling()
     plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
-    return show_plan(plan, output, out_file, picture, explain, shown, flips, rows_typed(asked))
-
-
-def rows_typed(asked: Typed) -> int | None:
-    """How many rows were asked for, where it was said."""
-    return None if "rows" in asked.unsaid else int(asked.words.text("rows") or 0) or None
+    return show_plan(plan, output, out_file, picture, explain, shown, flips, asked.num_rows)
 
 
 def further_flags(
@@ -195,7 +190,7 @@ def batch(
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
     chosen = output or format_of(out_file)
     explained = explain or chosen in DRAWN
-    page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+    page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
@@ -219,7 +214,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
         plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
         chosen = output or format_of(out_file)
         explained = explain or chosen in DRAWN
-        page = training_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+        page = training_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
         emit(plan, page, output, out_file)
         return 0 if plan.is_feasible else Infeasible.exit_code
 

@@ -246,5 +246,14 @@ REGION_REASONS = {
     "too_far": "what is sold there is too slow, or too far, for all users",
     "no_type_serves_all": "no one machine type there serves all users",
     "quota": "too few machines can be had",
+    "not_sold": "none of the plan's machines is sold there",
+    "no_price": "machines of the plan are sold there at a price that is not known",
+    "no_day": "prices of the plan's machines there have no date",
+    "binds_longer": "prices of the plan's machines there bind for longer than the job",
+    "job_stays_elsewhere": "the job has to stay elsewhere",
+    "grid": "its grid emits more than allowed, or is not known",
+    "late_on_spot": "late on spot, and nothing else is sold there",
+    "budget": "over the budget",
+    "carbon": "emits more than allowed, or how much is not known",
 }
-"""Why a region does not serve all alone, by its code."""
+"""Why a region does not serve all alone, or does not run a job, by its code."""
