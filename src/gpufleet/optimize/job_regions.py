@@ -73,7 +73,8 @@ class TrainingRun:
 class JobWay:
     """Machines that get a job done, as a plan has them; `kwh_per_hour` is what their GPUs draw while they run.
 
-    On spot it stops `write_s` for a checkpoint, every `checkpoint_every_s` of work (None: as often as is best).
+    On spot it stops `write_s` for a checkpoint, every `checkpoint_every_s` of work (None: as often as is best); so many
+    machines at once may be too many for spot.
     """
 
     instance: Instance
@@ -84,6 +85,7 @@ class JobWay:
     write_s: float
     checkpoint_every_s: float | None
     kwh_per_hour: float | None
+    may_be_on_spot: bool
     grade: str
 
     @property

@@ -19,7 +19,7 @@ from gpufleet.units import GB, KILO
 NO_REGION = "No region runs the job as asked."
 ON_DEMAND, SPOT, COMMIT_1Y, COMMIT_3Y = "on_demand", "spot", "commit_1y", "commit_3y"
 SHOWN_KINDS = {ON_DEMAND: "on demand", SPOT: "spot", COMMIT_1Y: "1 year", COMMIT_3Y: "3 years"}
-LIMITS = {"budget": "the budget, in dollars", "carbon": "kg CO2e of the job"}
+LIMITS = {"budget": "the budget, in dollars", "carbon": "kg CO2e of the job", "grid": "g CO2e/kWh of the grid"}
 ROUNDING = 1e-12
 
 
@@ -115,7 +115,7 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
     """Regions that run the job; how many others do not, and why."""
     columns = [
         Column("cost", "job cost", align="right", where="text"),
-        Column("usd", "usd", usd, where="data"),
+        *(Column(name, name, where="data") for name in ("usd", "usd_low", "usd_high")),
         Column("region", "region", wraps=True),
         Column("machines", "machines", wraps=True),
         Column("gpu", "gpu", where="data"),
@@ -143,6 +143,8 @@ def region_line(row: JobRegionRow) -> Row:
     return {
         "cost": about_row(row) + usd(cost(row)),
         "usd": cost(row),
+        "usd_low": None if row.usd is None else row.usd.low,
+        "usd_high": None if row.usd is None else row.usd.high,
         "region": place_words(row),
         "machines": machines_words(row),
         "gpu": "" if row.machines is None else row.machines.gpu,
@@ -224,7 +226,8 @@ def cleanest_line(best: JobRegionRow, run: Sequence[JobRegionRow]) -> Iterator[s
 def moved_table(plan: JobRegionPlan, best: JobRegionRow | None) -> Table:
     """Copies of weights and data, and results that leave."""
     moved = plan.moved
-    come = f"weights {gb(moved.weights_bytes)} and data {gb(moved.data_bytes)} come in"
+    data = "data of unknown size (--data SIZE)" if moved.data_bytes is None else f"data {gb(moved.data_bytes)}"
+    come = f"weights {gb(moved.weights_bytes)} and {data} come in"
     said = "from outside of all clouds, free; --data-in REGION says where they lie"
     come += f", {said}" if moved.lies_in is None else f" from {moved.lies_in}"
     to = "leave" if moved.lies_in is None else f"go back to {moved.lies_in}"

@@ -113,11 +113,11 @@ class JobRegionRow(RegionRow):
 class MovedBytes(Result):
     """What a job moves, in bytes: weights and data to where it runs, from `lies_in` where that was said; results out.
 
-    What comes from outside of all clouds is free.
+    What comes from outside of all clouds is free. `data_bytes` is None where nobody says how much images or audio are.
     """
 
     weights_bytes: float
-    data_bytes: float
+    data_bytes: float | None
     results_bytes: float
     lies_in: str | None
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpufleet import BatchPlan, JobRegionPlan, JobRegionRequest, plan_batch, plan_finetune, plan_job_regions
+from gpufleet import (
+    BatchPlan,
+    JobRegionPlan,
+    JobRegionRequest,
+    plan_batch,
+    plan_encoder_batch,
+    plan_finetune,
+    plan_job_regions,
+)
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.domain.offer import PriceKind
@@ -168,6 +176,41 @@ def test_a_term_binds_longer_than_a_job_that_runs_once(batch: BatchPlan) -> None
     [price] = [price for price in weekly.answer.prices if price.price_kind == "commit_1y"]
     round_the_clock = price.usd_per_hour * weekly.answer.machines.instance_count * 2 * batch.deadline_s / HOUR
     assert usd_of(weekly) - (weekly.answer.moved_usd or 0.0) == pytest.approx(round_the_clock)
+
+
+def test_the_cleanest_grid_is_told_where_no_other_is_clean_enough(batch: BatchPlan) -> None:
+    none = plan_job_regions(batch, max_grid=0.0)
+    assert {row.why_not for row in none.regions} <= {"grid", "not_sold", "no_price"}
+    [change] = none.changes
+    assert plan_job_regions(batch, max_grid=change.needed).is_feasible
+
+
+def test_so_many_machines_train_on_spot_only_where_the_plan_says_so(tuning: TrainingPlan) -> None:
+    row = tuning.answer.model_copy(update={"instance_count": 9, "price_kind": "on_demand"})
+    steady = plan_job_regions(tuning.model_copy(update={"deployments": [row]}))
+    assert {row.machines.price_kind for row in steady.regions if row.machines} == {"on_demand"}
+    on_spot = row.model_copy(update={"price_kind": "spot"})
+    spot = plan_job_regions(tuning.model_copy(update={"deployments": [row, on_spot]}), pricing=["spot"])
+    assert "spot_gang" not in {row.why_not for row in spot.regions}
+    refused = plan_job_regions(tuning.model_copy(update={"deployments": [row]}), pricing=["spot"])
+    assert {row.why_not for row in refused.regions} == {"spot_gang", "not_sold", "no_price"}
+
+
+def test_machines_of_ones_own_stand_where_they_stand(batch: BatchPlan) -> None:
+    own = batch.answer.model_copy(update={"cloud": "own", "instance": "2x", "price_kind": "owned"})
+    beside = plan_job_regions(batch.model_copy(update={"deployments": [own, *batch.deployments]}))
+    assert not any(way.startswith("own") for way in beside.ways)
+    with pytest.raises(Infeasible, match="stand where they stand"):
+        plan_job_regions(batch.model_copy(update={"deployments": [own]}))
+
+
+def test_images_count_no_bytes_until_somebody_says_them() -> None:
+    plan = plan_encoder_batch("vit-base", requests="10M", deadline="24h", clouds=["aws"])
+    unsaid, said = plan_job_regions(plan), plan_job_regions(plan, data="1TB", data_in="aws:us-east-1")
+    assert unsaid.moved.data_bytes is None
+    assert said.moved.data_bytes == 1e12
+    texts = plan_encoder_batch("bge-base-en-v1.5", requests="10M", input_tokens=200, deadline="24h", clouds=["aws"])
+    assert plan_job_regions(texts).moved.data_bytes == 10e6 * 200 * 4.5
 
 
 def test_a_run_without_a_deadline_is_placed_too() -> None:
