@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gpufleet.report.numbers import amount, duration, percent, plural, ranged, significant, usd
+from gpufleet.report.numbers import amount, duration, plural, ranged, significant, usd
 from gpufleet.report.numbers import usd_per_hour as per_hour
 from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by
@@ -20,7 +20,7 @@ NO_REGION = "No region runs the job as asked."
 ON_DEMAND, SPOT, COMMIT_1Y, COMMIT_3Y = "on_demand", "spot", "commit_1y", "commit_3y"
 SHOWN_KINDS = {ON_DEMAND: "on demand", SPOT: "spot", COMMIT_1Y: "1 year", COMMIT_3Y: "3 years"}
 LIMITS = {"budget": "the budget, in dollars", "carbon": "kg CO2e of the job", "grid": "g CO2e/kWh of the grid"}
-ROUNDING = 1e-12
+ROUNDING, WORTH_SAYING = 1e-12, 0.01
 
 
 def job_regions_page(plan: JobRegionPlan, num_rows: int | None = None) -> Page:
@@ -63,8 +63,7 @@ def beside(plan: JobRegionPlan, run: Sequence[JobRegionRow]) -> str:
     own = next((row for row in run if (row.cloud, row.region) == (at.cloud, at.region)), None)
     dearest = f" The dearest of {plural(len(run), 'region')} costs {usd(cost(run[-1]))} ({place_words(run[-1])})."
     if own is not None and own is not best:
-        more = cost(own) / cost(best) - 1
-        return f" In {place_words(own)}, where its plan has it, it costs {percent(more)} more.{dearest}"
+        return f" In {place_words(own)}, where its plan has it, it costs {usd(cost(own))}.{dearest}"
     return dearest if len(run) > 1 else " No other region runs it."
 
 
@@ -122,7 +121,7 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
         Column("price_kind", "price"),
         Column("done_s", "done in", duration, align="right"),
         Column("kg_co2e", "kg CO2e", lambda kg: "unknown" if kg is None else significant(kg), align="right"),
-        Column("moved_usd", "moved", usd, align="right", where="data"),
+        Column("moved_usd", "moved", usd, align="right", where="everywhere" if is_moving(shown) else "data"),
         Column("country", "country", lambda name: name or "unknown", where="data"),
     ]
     more = f"{len(run) - len(shown)} more run it, dearer; -o json and -o csv have all"
@@ -136,6 +135,11 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
         empty="no region does",
         picture=Picture(drawn) if drawn else None,
     )
+
+
+def is_moving(shown: Sequence[JobRegionRow]) -> bool:
+    """Whether copies are a part of the cost that is worth a column."""
+    return any((row.moved_usd or 0.0) > WORTH_SAYING * cost(row) for row in shown)
 
 
 def region_line(row: JobRegionRow) -> Row:
