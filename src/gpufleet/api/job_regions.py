@@ -34,6 +34,7 @@ from gpufleet.optimize.job_regions import (
     JobLimit,
     JobTerms,
     JobWay,
+    Promise,
     RegionKey,
     RegionSite,
     job_at,
@@ -157,7 +158,8 @@ class Placing:
         plan = self.plan
         held_s = plan.deadline_s if plan.period_s is None else plan.period_s
         plays = spot_plays(self.tables, self.sold, plan.deadline_s)
-        return JobTerms(held_s, plan.confidence, load_interruptions(), plays)
+        promise = Promise(plan.deadline_s, plan.headroom_wanted_ratio, plan.confidence)
+        return JobTerms(held_s, promise, load_interruptions(), plays)
 
     @cached_property
     def found(self) -> dict[RegionKey, list[JobAt]]:

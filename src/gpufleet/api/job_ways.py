@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.query import resolve_instance
+from gpufleet.catalog.sites import spread_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.domain.encoder import Takes
@@ -66,9 +67,9 @@ def run_of(plan: JobPlan, row: RentedJob, tables: Catalog) -> Run:
     """How the work of a row becomes time."""
     if not isinstance(row, TrainingDeployment):
         return BatchRun(plan.startup_s, row.wave_s)
-    failures = load_failures().per_gpu_hour(tables.accelerators[row.gpu].generation).expected
+    failures = load_failures().per_gpu_hour(tables.accelerators[row.gpu].generation)
     gpus = row.instance_count * row.gpus_per_instance
-    recovery_s = load_training_runs().recovery_s.value
+    recovery_s = spread_of(load_training_runs().recovery_s)
     return TrainingRun(plan.startup_s, row.checkpoint_write_s, recovery_s, gpus, row.instance_count, failures)
 
 

@@ -13,12 +13,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.market import ROUNDING, effective_price
 from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays, settled
-from gpufleet.optimize.training import run_times
+from gpufleet.optimize.training import RunTimes, end_of_run, run_times
 from gpufleet.performance.restarts import stops_per_s
 from gpufleet.pricing.commitment import billed_s
 from gpufleet.pricing.energy import site_g_co2_per_hour, site_kwh_per_hour
@@ -27,14 +29,31 @@ from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
 RegionKey = tuple[str, str]
-LATE_ON_SPOT = "late_on_spot"
+LATE = "late"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A job is done by `deadline_s` though it works `headroom_ratio` longer, or with `confidence` if that is later."""
+
+    deadline_s: float
+    headroom_ratio: float
+    confidence: float
+
+    def slow_s(self, work_s: Spread) -> float:
+        """Work as long as it is planned to be   [s]."""
+        slow = slow_ratio(self.confidence, np.array(work_s.high / work_s.expected))
+        return work_s.expected * max(1 + self.headroom_ratio, float(slow))
 
 
 class Run(Protocol):
     """How work becomes time."""
 
-    def times_s(self, work_s: float, per_hour: float, wait_s: float) -> tuple[float, float]:
+    def times_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread) -> tuple[Spread, Spread]:
         """From the start to the end, and what a machine is paid for that is taken away so often   [s]."""
+
+    def planned_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread, promise: Promise) -> float:
+        """The time to the end that has to meet the deadline, as a plan of such a job counts it   [s]."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +63,17 @@ class BatchRun:
     startup_s: float
     wave_s: float
 
-    def times_s(self, work_s: float, per_hour: float, wait_s: float) -> tuple[float, float]:
-        """`elapsed_work_s` and `paid_work_s`."""
-        lost = (work_s, per_hour / HOUR, self.startup_s, self.wave_s / 2)
-        return float(elapsed_work_s(*lost, wait_s)), float(paid_work_s(*lost))
+    def times_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread) -> tuple[Spread, Spread]:
+        """`elapsed_work_s` and `paid_work_s`, at the fastest with the fewest stops and at the slowest with the most."""
+        ends = list(zip(*(ends_of(each) for each in (work_s, per_hour, wait_s)), strict=True))
+        lost = [(work, rate / HOUR, self.startup_s, self.wave_s / 2) for work, rate, _ in ends]
+        elapsed = (float(elapsed_work_s(*each, wait)) for each, (_, _, wait) in zip(lost, ends, strict=True))
+        return Spread(*elapsed), Spread(*(float(paid_work_s(*each)) for each in lost))
+
+    def planned_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread, promise: Promise) -> float:
+        """`JobPlacement.planned_s`."""
+        rate, wait = (planned_value(promise.confidence, each) for each in (per_hour, wait_s))
+        return float(elapsed_work_s(promise.slow_s(work_s), rate / HOUR, self.startup_s, self.wave_s / 2, wait))
 
 
 @dataclass(frozen=True)
@@ -56,17 +82,42 @@ class TrainingRun:
 
     startup_s: float
     write_s: float
-    recovery_s: float
+    recovery_s: Spread
     num_gpus: float
     machines: int
-    failures_per_gpu_hour: float
+    failures_per_gpu_hour: Spread
 
-    def times_s(self, work_s: float, per_hour: float, wait_s: float) -> tuple[float, float]:
-        """As a plan of training times it."""
-        stops = stops_per_s(self.num_gpus, self.failures_per_gpu_hour, self.machines, per_hour)
-        work, write, restarted = (np.array(each) for each in (work_s, self.write_s, self.recovery_s + self.write_s))
-        times = run_times(work, stops, write, restarted, wait_s, self.startup_s)
-        return float(times.elapsed_s), float(times.paid_s)
+    def times_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread) -> tuple[Spread, Spread]:
+        """As a plan of training times it: each of what is not sure moves alone."""
+        low, usual, high = zip(
+            *map(ends_of, (self.failures_per_gpu_hour, per_hour, wait_s, self.recovery_s)), strict=True
+        )
+        work = [np.array(each) for each in ends_of(work_s)]
+        found = (
+            end_of_run(self.times, work[1], usual, work[0], low, -1),
+            self.times(work[1], *usual),
+            end_of_run(self.times, work[1], usual, work[2], high, 1),
+        )
+        return Spread(*(float(each.elapsed_s) for each in found)), Spread(*(float(each.paid_s) for each in found))
+
+    def planned_s(self, work_s: Spread, per_hour: Spread, wait_s: Spread, promise: Promise) -> float:
+        """As `optimize.training` plans it: at the confidence of each of what is not sure, each moved alone."""
+        unsure = (self.failures_per_gpu_hour, per_hour, wait_s, self.recovery_s)
+        usual = [each.expected for each in unsure]
+        planned = [planned_value(promise.confidence, each) for each in unsure]
+        slow_s = np.array(promise.slow_s(work_s))
+        return float(end_of_run(self.times, np.array(work_s.expected), usual, slow_s, planned, 1).elapsed_s)
+
+    def times(self, work_s: FloatArray, failures: float, per_hour: float, wait_s: float, recovery_s: float) -> RunTimes:
+        """One run."""
+        stops = stops_per_s(self.num_gpus, failures, self.machines, per_hour)
+        write_s = np.array(self.write_s)
+        return run_times(work_s, stops, write_s, recovery_s + write_s, wait_s, self.startup_s)
+
+
+def ends_of(spread: Spread) -> tuple[float, float, float]:
+    """Its low end, what is expected, and its high end."""
+    return spread.low, spread.expected, spread.high
 
 
 @dataclass(frozen=True)
@@ -99,7 +150,7 @@ class JobTerms:
     """What holds of a job wherever it runs: a machine of a term is paid for `held_s`; on drawn markets, `plays`."""
 
     held_s: float
-    confidence: float
+    promise: Promise
     interruptions: Interruptions
     plays: SpotPlays | None
 
@@ -122,7 +173,7 @@ class RegionSite:
 class JobAt:
     """A job on machines of one offer: time of each machine, time to the end, and dollars, at the advisor's rate.
 
-    `play` is what drawn spot markets make of it.
+    `planned_s` has to meet the deadline; `play` is what drawn spot markets make of it.
     """
 
     way: JobWay
@@ -131,6 +182,7 @@ class JobAt:
     used_s: Spread
     done_s: Spread
     machines_usd: Spread
+    planned_s: float
     play: SpotPlay | None = None
 
     @property
@@ -150,7 +202,7 @@ class JobAt:
         if self.way.kwh_per_hour is None:
             return None
         hours, site = self.machine_s, self.site
-        gpus = Spread(*(self.way.kwh_per_hour * s / HOUR for s in (hours.low, hours.expected, hours.high)))
+        gpus = Spread(*(self.way.kwh_per_hour * s / HOUR for s in ends_of(hours)))
         return site_kwh_per_hour(gpus, site.machine_over_gpu_watts, site.power_usage_ratio)
 
     @property
@@ -171,14 +223,11 @@ def job_at(way: JobWay, offer: Offer, site: RegionSite, terms: JobTerms) -> JobA
     """A job on machines of one offer, as often taken away as its cloud says."""
     is_spot, known = offer.price_kind is PriceKind.SPOT, terms.interruptions
     rate, wait = (known.per_hour(offer.interruption), known.wait_s) if is_spot else (NEVER, NEVER)
-    ends = [
-        way.run.times_s(getattr(way.work_s, end), getattr(rate, end), getattr(wait, end))
-        for end in ("low", "expected", "high")
-    ]
-    used, done = (Spread(*(times[which] for times in ends)) for which in (1, 0))
+    done, used = way.run.times_s(way.work_s, rate, wait)
     hourly = way.machines * effective_price(offer) / HOUR
-    paid = [float(billed_s(offer.price_kind, s, terms.held_s)) for s in (used.low, used.expected, used.high)]
-    return JobAt(way, offer, site, used, done, Spread(*(hourly * s for s in paid)))
+    paid = [float(billed_s(offer.price_kind, s, terms.held_s)) for s in ends_of(used)]
+    planned_s = way.run.planned_s(way.work_s, rate, wait, terms.promise)
+    return JobAt(way, offer, site, used, done, Spread(*(hourly * s for s in paid)), planned_s)
 
 
 def as_played(at: JobAt, terms: JobTerms) -> JobAt:
@@ -217,7 +266,8 @@ def judged(found: Sequence[JobAt], limits: Sequence[JobLimit], terms: JobTerms) 
     best, tried = least(found, limits, terms, lambda at: at.usd)
     if best is not None:
         return Judged(best, None)
-    return Judged(None, LATE_ON_SPOT if any(is_late(at, terms) for at in tried) else against(tried or found, limits))
+    is_in_vain = any(is_late(at, terms) for at in tried or found)
+    return Judged(None, LATE if is_in_vain else against(tried or found, limits))
 
 
 def least(
@@ -231,13 +281,16 @@ def least(
         is_kept = not is_late(tried[-1], terms) and all(limit.holds(tried[-1]) for limit in limits)
         return tried[-1] if is_kept else None
 
-    best = settled((at for at in found if all(limit.holds(at) for limit in limits)), of, kept, 1)
+    able = (at for at in found if not is_late(at, terms) and all(limit.holds(at) for limit in limits))
+    best = settled(able, of, kept, 1)
     return (best[0] if best else None), tried
 
 
 def is_late(at: JobAt, terms: JobTerms) -> bool:
-    """Whether it ends after the deadline too often, or never."""
-    return not math.isfinite(at.usd) or (at.play is not None and at.play.is_late(terms.confidence))
+    """Whether it is planned to end after the deadline, never ends, or is late in too many draws."""
+    if at.planned_s > terms.promise.deadline_s * (1 + ROUNDING) or not math.isfinite(at.usd):
+        return True
+    return at.play is not None and at.play.is_late(terms.promise.confidence)
 
 
 def against(found: Sequence[JobAt], limits: Sequence[JobLimit]) -> str:

@@ -253,7 +253,7 @@ REGION_REASONS = {
     "binds_longer": "prices of the plan's machines there bind for longer than the job",
     "job_stays_elsewhere": "the job has to stay elsewhere",
     "grid": "its grid emits more than allowed, or is not known",
-    "late_on_spot": "late on spot, and nothing else is sold there",
+    "late": "what is sold there is done too late, or on spot too often so",
     "budget": "over the budget",
     "carbon": "emits more than allowed, or how much is not known",
 }

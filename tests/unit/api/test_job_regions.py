@@ -92,6 +92,39 @@ def test_a_run_of_training_on_demand_takes_what_its_plan_says(tuning: TrainingPl
     assert found.moved.data_bytes == tuning.tokens * 4.5
 
 
+@pytest.mark.parametrize("deadline", ["24h", None])
+def test_every_row_of_a_plan_runs_where_the_plan_has_it_for_no_more(deadline: str | None) -> None:
+    said = {} if deadline is None else {"deadline": deadline}
+    plan = plan_finetune("llama-3.1-8b", method="lora", tokens="50M", clouds=["aws", "gcp"], rows=30, **said)
+    found = plan_job_regions(plan)
+    for row in plan.deployments:
+        own = next(r for r in found.regions if (r.cloud, r.region) == (row.cloud, row.region))
+        assert own.usd is not None, row
+        assert own.usd.value - (own.moved_usd or 0.0) <= row.usd.value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("deadline", ["24h", None])
+def test_a_run_of_training_has_the_range_of_its_plan(deadline: str | None) -> None:
+    said = {} if deadline is None else {"deadline": deadline}
+    plan = plan_finetune("llama-3.1-8b", method="lora", tokens="50M", rows=1, **AWS, **said)
+    own = row_of(plan_job_regions(plan), plan.answer.region)
+    assert own.done_s is not None
+    for end in ("low", "value", "high"):
+        assert getattr(own.done_s, end) == pytest.approx(getattr(plan.answer.finish_s, end), rel=1e-9)
+
+
+@pytest.mark.parametrize("which", ["batch", "tuning"])
+def test_where_the_deadline_is_sooner_than_the_work_every_region_is_late(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    plan: JobPlan = request.getfixturevalue(which)
+    sooner = plan.model_copy(update={"deadline_s": min(row.work_s for row in plan.deployments)})
+    found = plan_job_regions(sooner)
+    assert not found.is_feasible
+    assert found.changes == []
+    assert {row.why_not for row in found.regions} == {"late", "not_sold", "no_price"}
+
+
 def test_regions_are_ranked_and_every_other_says_why_not(anywhere: JobRegionPlan) -> None:
     costs = [row.usd.value for row in anywhere.regions if row.usd is not None]
     assert costs == sorted(costs)
