@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -106,6 +107,8 @@ def test_files_that_hold_no_plan_of_a_job_are_told_from_models(
         (whole[: len(whole) // 2], "a plan of a job 'file.json' is not JSON"),
         ('{"schema_version": "1"}', "is not a plan of a job"),
         (whole.replace('"deadline_s":86400.0', '"deadline_s":"soon"'), "deadline_s"),
+        (re.sub(r'"work_s":[0-9.]+', '"work_s":-1', whole), "a plan of a job says deployments.0.work_s; found -1.0"),
+        (re.sub(r'"instance_count":[0-9]+', '"instance_count":0', whole), "deployments.0.instance_count; found 0"),
         (whole.replace('"g6e.xlarge"', '"g6e.gone"'), "unknown instance 'aws:g6e.gone'"),
         ('{"model_type": "unheard"}', "--rate is missing"),
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.sites import spread_of
@@ -12,16 +14,26 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import BF16, PRECISIONS
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.optimize.job_regions import BatchRun, JobWay, Run, TrainingRun
 from gpufleet.optimize.training import MOST_SPOT_MACHINES
 from gpufleet.pricing.energy import kwh_per_hour
+from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import HOUR
 
+OF_PLANS = (
+    *("num_parameters", "num_trained_parameters", "requests", "tokens", "input_tokens", "output_tokens"),
+    *("deadline_s", "startup_s", "period_s", "headroom_wanted_ratio"),
+)
+OF_ROWS = (
+    *("instance_count", "gpus_per_instance", "idle_gpus", "work_s", "wave_s", "paid_s", "requests_per_s"),
+    *("checkpoint_write_s", "energy_kwh"),
+)
+MAY_BE_NONE = ("startup_s", "headroom_wanted_ratio", "output_tokens", "idle_gpus", "checkpoint_write_s", "energy_kwh")
 WayKey = tuple[str, str, int]
 
 
@@ -30,6 +42,9 @@ def ways_of(plan: JobPlan, tables: Catalog) -> list[JobWay]:
 
     Machines of one's own stand where they stand.
     """
+    refuse_nonsense(plan, OF_PLANS, "")
+    for at, row in enumerate(plan.deployments):
+        refuse_nonsense(row, OF_ROWS, f"deployments.{at}.")
     rented = [row for row in plan.deployments if row.price_kind != PriceKind.OWNED.value]
     if not rented:
         raise Infeasible(f"the plan for {plan.model} rents nothing: machines of your own stand where they stand")
@@ -38,6 +53,16 @@ def ways_of(plan: JobPlan, tables: Catalog) -> list[JobWay]:
     for row in rented:
         rows.setdefault(key_of(row), row)
     return [way_of(plan, row, key in on_spot, tables) for key, row in rows.items()]
+
+
+def refuse_nonsense(held: JobPlan | RentedJob, names: Iterable[str], where: str) -> None:
+    """Refuse what a file says of a job that no job can be: negative times and amounts, or none where there are some."""
+    for name in names:
+        said = getattr(held, name, None)
+        figures = [said.low, said.value, said.high] if isinstance(said, Figure) else [said]
+        known = [each for each in figures if each is not None]
+        if any(each < 0 or (each == 0 and name not in MAY_BE_NONE) for each in known):
+            raise UsageError(f"a plan of a job says {where}{name}", found=min(known), expected="a number above 0")
 
 
 def key_of(row: RentedJob) -> WayKey:

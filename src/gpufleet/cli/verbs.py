@@ -17,7 +17,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("mix", "gpufleet.cli.mix", "Machines of several types, and which requests each gets"),
-    Verb("regions", "gpufleet.cli.regions", "Where services run: price, network to users, residency, carbon"),
+    Verb("regions", "gpufleet.cli.regions", "Where services and jobs run: price, network, residency, carbon"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
     Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
