@@ -70,3 +70,14 @@ def test_more_data_never_costs_less_and_none_where_they_lie(jobs: list[JobPlan],
     less, more = (plan_job_regions(job, data_bytes=size, data_in=f"aws:{home}") for size in (few, many))
     assert usd(less) <= usd(more)
     assert {row.moved_usd for row in more.regions if row.region == home and row.usd is not None} <= {0.0}
+
+
+@pytest.mark.parametrize("region", ["us-east-2", "eu-north-1", "ap-northeast-1"])
+def test_a_plan_made_for_a_region_alone_costs_what_the_job_does_there(region: str) -> None:
+    """By another way: the whole question is planned anew for the region."""
+    asked: dict[str, Any] = {"method": "lora", "tokens": "50M", "deadline": "24h", "gpus": ["L40S", "L4"]}
+    anywhere = plan_finetune("llama-3.1-8b", clouds=["aws"], rows=30, **asked)
+    alone = plan_finetune("llama-3.1-8b", clouds=["aws"], regions=[region], **asked)
+    row = next(row for row in plan_job_regions(anywhere).regions if row.region == region)
+    assert row.usd is not None
+    assert row.usd.value - (row.moved_usd or 0.0) == pytest.approx(alone.answer.usd.value, rel=1e-9)
