@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import RunGpufleet
 
 from gpufleet.cli import main
+from gpufleet.cli.verbs import SUCH_AS
 
 Ask = Callable[..., tuple[int, str]]
 BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "6h")
@@ -116,6 +118,40 @@ def test_over_the_budget_is_infeasible_and_says_what_the_cheapest_costs(ask: Ask
     code, text = ask(*serve("three-models.yaml", "--budget", "1/h"))
     assert code == 3
     assert "over the budget of $1.00/h" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("verb", ["plan serve", "plan batch", "plan train", "plan finetune", "mix", "regions"])
+def test_a_workload_in_place_of_a_model_is_told_with_the_command_that_reads_it(
+    verb: str, ask_gpufleet: RunGpufleet
+) -> None:
+    done = ask_gpufleet(*verb.split(), "my week.yaml")
+    told = "a YAML file is no model; found 'my week.yaml'; expected a name, a config.json or its folder. "
+    assert done.returncode == 2
+    assert (
+        f"{told}The file of a workload goes behind --workload: 'gpufleet {verb} --workload 'my week.yaml''."
+        in done.stderr
+    )
+
+
+def test_a_workload_in_place_of_a_model_of_a_verb_that_reads_none_is_sent_to_one_that_does(
+    ask_gpufleet: RunGpufleet,
+) -> None:
+    for words in (("fit", "w.yml"), ("estimate", "w.yml", "--gpus", "L4"), ("encode", "w.yml", "--gpus", "L4")):
+        assert "'gpufleet plan serve --workload w.yml'" in ask_gpufleet(*words).stderr
+    assert "'gpufleet compare A B --workload w.yml'" in ask_gpufleet("compare", "L4", "T4", "--model", "w.yml").stderr
+
+
+@pytest.mark.parametrize("verb", ["plan serve", "plan batch", "plan train", "plan finetune", "mix", "regions"])
+def test_a_missing_model_is_told_with_an_example_of_the_verb_itself(verb: str, ask_gpufleet: RunGpufleet) -> None:
+    done = ask_gpufleet(*verb.split())
+    assert done.returncode == 2
+    assert f"MODEL is missing; expected a name or a config.json, as in '{SUCH_AS[verb]}'" in done.stderr
+
+
+def test_a_file_of_another_question_is_told_by_the_verb_that_does_not_read_it(ask_gpufleet: RunGpufleet) -> None:
+    for verb in ("mix", "regions"):
+        done = ask_gpufleet(verb, "--workload", str(EXAMPLES / "lora-of-an-8b.yaml"))
+        assert f"which '{verb}' does not read" in done.stderr
 
 
 def test_flags_hold_for_every_model(ask: Ask) -> None:

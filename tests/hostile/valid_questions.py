@@ -261,8 +261,15 @@ def table_questions() -> list[Question]:
     return found
 
 
+ASKED_JOB = (
+    "plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h",
+    "--clouds", "aws", "--gpus", "L40S", "--rows", "2",
+)  # fmt: skip
+OF_JOB = ("--stay", "eu", "--data", "2TB", "--data-in", "aws:us-east-1", "--budget", "500", "--carbon-budget", "20")
+
+
 def plan_file_questions(folder: Path) -> list[Question]:
-    """Plans that were written with -o json, of one model and of several."""
+    """Plans that were written with -o json, of one model, of several, and of a job."""
     (folder / "w.yaml").write_text(FLEET, encoding="utf-8")
     written = {"one.json": [*SERVE], "fleet.json": ["plan", "serve", "--workload", str(folder / "w.yaml")]}
     found = []
@@ -272,7 +279,10 @@ def plan_file_questions(folder: Path) -> list[Question]:
         found += [Question(("explain", name), file), Question(("explain", name, "--check"), file)]
     one = {"one.json": (folder / "one.json").read_text(encoding="utf-8")}
     on_spot = Question(("spot", "one.json", "--draws", "20", "--restart", "10min"), one)
-    return [*found, on_spot, Question(("compare", "one.json", "one.json"), one)]
+    main([*ASKED_JOB, "--out-file", str(folder / "job.json")])
+    job = {"job.json": (folder / "job.json").read_text(encoding="utf-8")}
+    of_job = [Question(("regions", "job.json"), job), Question(("regions", "job.json", *OF_JOB), job)]
+    return [*found, on_spot, Question(("compare", "one.json", "one.json"), one), *of_job]
 
 
 JOBS = """start: 2026-11-30 08:00

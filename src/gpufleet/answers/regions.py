@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,12 +100,7 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
     prices = {} if first is None else prices_of(posed, first.offer)
     reach = posed.services[0].reach
     return RegionChoiceRow(
-        cloud=key[0],
-        region=key[1],
-        place=None if facts.place is None else facts.place.name,
-        country=facts.country,
-        latitude_degrees=None if facts.place is None else facts.place.latitude_degrees,
-        longitude_degrees=None if facts.place is None else facts.place.longitude_degrees,
+        **known_of_region(key, facts),
         is_chosen=is_chosen,
         usd_per_hour_alone=usd,
         machines=None if usd is None else machines_words(a for a in alone if a is not None),
@@ -114,12 +109,25 @@ def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool
         spot_usd=price_of(prices.get(PriceKind.SPOT)),
         interruption=next((o.interruption for o in prices.values() if o.interruption), None),
         network=[] if reach is None else list(user_networks(reach, key)),
-        grid=None if facts.grid is None else spread_figure(facts.grid.g_co2e_per_kwh, "g/kWh", facts.grid.grade.label),
-        grid_year=None if facts.grid is None else facts.grid.year,
-        grid_source=None if facts.grid is None else facts.grid.source,
-        power_usage_ratio=facts.usage.ratio.expected,
-        egress_usd_per_gb=None if facts.egress is None else facts.egress.first_paid_usd_per_gb,
     )
+
+
+def known_of_region(key: RegionKey, facts: RegionFacts) -> dict[str, Any]:
+    """What every row says of a region, whatever is asked of it."""
+    place, grid = facts.place, facts.grid
+    return {
+        "cloud": key[0],
+        "region": key[1],
+        "place": None if place is None else place.name,
+        "country": facts.country,
+        "latitude_degrees": None if place is None else place.latitude_degrees,
+        "longitude_degrees": None if place is None else place.longitude_degrees,
+        "grid": None if grid is None else spread_figure(grid.g_co2e_per_kwh, "g/kWh", grid.grade.label),
+        "grid_year": None if grid is None else grid.year,
+        "grid_source": None if grid is None else grid.source,
+        "power_usage_ratio": facts.usage.ratio.expected,
+        "egress_usd_per_gb": None if facts.egress is None else facts.egress.first_paid_usd_per_gb,
+    }
 
 
 class Alone(NamedTuple):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
+    from gpufleet.api.job_regions import plan_job_regions
     from gpufleet.api.mixes import plan_mix
     from gpufleet.api.online_schedule import replay_schedule
     from gpufleet.api.plan_changes import explain_plan
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gpufleet.api.training_fits import fit_training
     from gpufleet.domain.rate_curve import RateCurve
     from gpufleet.questions.mix import MixRequest
-    from gpufleet.questions.regions import RegionRequest
+    from gpufleet.questions.regions import JobRegionRequest, RegionRequest
     from gpufleet.results.autoscale import AutoscaleResult
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from gpufleet.results.online_schedule import OnlineSchedule
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
-    from gpufleet.results.regions import RegionPlan
+    from gpufleet.results.regions import JobRegionPlan, RegionPlan
     from gpufleet.results.schedule import SchedulePlan
     from gpufleet.results.simulation import Simulation
     from gpufleet.results.spot import SpotPlan
@@ -70,6 +71,8 @@ __all__ = [
     "FleetComparison",
     "FleetMix",
     "FleetPlan",
+    "JobRegionPlan",
+    "JobRegionRequest",
     "MixRequest",
     "OnlineSchedule",
     "PlanChanges",
@@ -102,6 +105,7 @@ __all__ = [
     "plan_encoder_serve",
     "plan_finetune",
     "plan_fleet",
+    "plan_job_regions",
     "plan_mix",
     "plan_regions",
     "plan_schedule",
@@ -129,6 +133,8 @@ HOMES = {
     "FleetComparison": "results.comparison",
     "FleetMix": "results.mix",
     "FleetPlan": "results.fleet",
+    "JobRegionPlan": "results.regions",
+    "JobRegionRequest": "questions.regions",
     "MixRequest": "questions.mix",
     "OnlineSchedule": "results.online_schedule",
     "PlanChanges": "results.plan_changes",
@@ -161,6 +167,7 @@ HOMES = {
     "plan_encoder_serve": "api.encoder_services",
     "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
+    "plan_job_regions": "api.job_regions",
     "plan_mix": "api.mixes",
     "plan_regions": "api.regions",
     "plan_schedule": "api.schedule",

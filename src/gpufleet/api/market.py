@@ -23,6 +23,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
 from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
+from gpufleet.questions.fields import MarketRequest
 from gpufleet.records import dataclass
 
 EVERY_CLOUD = "all"
@@ -53,7 +54,7 @@ def market_of(request: PlanRequest, tables: Catalog) -> Market:
     return Market(offers, machines(tables, wanted), notes)
 
 
-def offers_of(request: PlanRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
+def offers_of(request: MarketRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
     """Offers that match, at the prices that are asked about: those known here, or rented machines dearer or cheaper."""
     return asked_prices(tables, wanted, request.price_change)
 
@@ -71,31 +72,31 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
     return tuple(allowed)
 
 
-def offer_filter(request: PlanRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
+def offer_filter(request: MarketRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
     """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
     kinds = [price_kind(name) for name in kinds_asked(request)]
     regions = regions_asked(request, tables).regions
     return OfferFilter(clouds=clouds_asked(request, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
 
 
-def clouds_asked(request: PlanRequest, tables: Catalog) -> list[str] | None:
+def clouds_asked(request: MarketRequest, tables: Catalog) -> list[str] | None:
     """Clouds by their right names; all of them where 'all' is said."""
     asked = request.clouds or ()
     return None if EVERY_CLOUD in map(str.casefold, asked) else [resolve_cloud(tables, c) for c in asked] or None
 
 
-def regions_asked(request: PlanRequest, tables: Catalog) -> RegionChoice:
+def regions_asked(request: MarketRequest, tables: Catalog) -> RegionChoice:
     """Regions by their right names, areas among them."""
     return chosen_regions(tables, request.regions or (), clouds_asked(request, tables))
 
 
-def kinds_asked(request: PlanRequest) -> Sequence[str]:
+def kinds_asked(request: MarketRequest) -> Sequence[str]:
     """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
     spot = (PriceKind.SPOT,) if request.may_use_spot else ()
     return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
-def kinds_named(request: PlanRequest) -> list[PriceKind]:
+def kinds_named(request: MarketRequest) -> list[PriceKind]:
     """The price kinds that somebody asked for by name."""
     return [price_kind(name) for name in request.pricing or ()]
 

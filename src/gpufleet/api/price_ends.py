@@ -63,7 +63,7 @@ def unlisted_notes(rented: Iterable[RentedMachines], tables: Catalog) -> Iterato
             yield f"{d.cloud} does not list {d.instance} in {d.region} in the table of {day}; only your own price does"
 
 
-def ending_soon(rented: Iterable[RentedMachines], day: date | None) -> Iterator[str]:
+def ending_soon(rented: Iterable[OfferedMachines], day: date | None) -> Iterator[str]:
     """A warning for each price that ends within the month (730 hours) that a monthly cost is of."""
     for d in rented:
         if day is not None and d.price_until is not None and d.price_until - day <= MONTH:

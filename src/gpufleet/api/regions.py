@@ -166,11 +166,14 @@ def refuse_contradictions(request: RegionRequest) -> None:
             "the sun is followed to users, and there are none", found="--follow-the-sun without --users",
             hint="Say where they are: --users eu=60%,us=40%.",
         )  # fmt: skip
+    refuse_unknown_year(request.year)
+
+
+def refuse_unknown_year(year: int | None) -> None:
+    """Refuse a year of which no grid is known."""
     years = grid_years()
-    if request.year is not None and request.year not in years:
-        raise UsageError(
-            "no grid is known of that year", found=request.year, expected=f"from {min(years)} to {max(years)}"
-        )
+    if year is not None and year not in years:
+        raise UsageError("no grid is known of that year", found=year, expected=f"from {min(years)} to {max(years)}")
 
 
 def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
@@ -222,16 +225,34 @@ def egress_of_answers(offers: Iterable[Offer], tables: Catalog) -> Iterator[tupl
     that has published none.
     """
     each = load_site_figures().bytes_per_streamed_token.value
-    prices = {key: egress_price(tables, *key) for key in sorted({(offer.cloud, offer.region) for offer in offers})}
+    dearest = dearest_egress(tables)
+    for key in sorted({(offer.cloud, offer.region) for offer in offers}):
+        usd_per_gb = egress_usd_per_gb(tables, key, None, dearest)
+        if usd_per_gb is not None:
+            yield key, answers_usd_per_million_tokens(each, usd_per_gb)
+
+
+def dearest_egress(tables: Catalog) -> dict[str, float]:
+    """What a GB costs on its way out of the dearest region of each cloud that has published a price   [USD/GB]."""
     dearest: dict[str, float] = {}
     for cloud, region in all_regions(tables):
         price = egress_price(tables, cloud, region)
         if price is not None:
             dearest[cloud] = max(dearest.get(cloud, 0.0), price.first_paid_usd_per_gb)
-    for (cloud, region), price in prices.items():
-        usd_per_gb = dearest.get(cloud) if price is None else price.first_paid_usd_per_gb
-        if usd_per_gb is not None:
-            yield (cloud, region), answers_usd_per_million_tokens(each, usd_per_gb)
+    return dearest
+
+
+def egress_usd_per_gb(
+    tables: Catalog, source: RegionKey, to: RegionKey | None, dearest: Mapping[str, float]
+) -> float | None:
+    """What a GB costs on its way out of a region, to the internet or `to` another one: at the first price that is paid.
+
+    Nothing within a region. One without a price costs what the dearest of its cloud does; None of a cloud without any.
+    """
+    if source == to:
+        return 0.0
+    price = egress_price(tables, *source, to)
+    return dearest.get(source[0]) if price is None else price.first_paid_usd_per_gb
 
 
 def all_regions(tables: Catalog) -> list[RegionKey]:
@@ -316,7 +337,8 @@ def said_of_places(
     tables: Catalog,
 ) -> Mapping[str, Any]:
     """Users, regions, and of a mix what users meet, what is emitted and what leaves."""
-    facts = facts_of(asked, request, tables)
+    usd_per_million = asked.terms.usd_per_million_answer_tokens
+    facts = facts_of({(offer.cloud, offer.region) for offer in asked.offers}, request.year, tables, usd_per_million)
     said: dict[str, Any] = {"users": user_places(asked.reach), "regions": region_rows(posed, found, facts)}
     if found is None:
         return said
@@ -330,19 +352,20 @@ def said_of_places(
     }
 
 
-def facts_of(asked: Asked, request: RegionRequest, tables: Catalog) -> dict[RegionKey, RegionFacts]:
-    """What is known of every region that sells."""
-    usd = asked.terms.usd_per_million_answer_tokens
+def facts_of(
+    regions: Iterable[RegionKey], year: int | None, tables: Catalog, usd_per_million: Mapping[RegionKey, float]
+) -> dict[RegionKey, RegionFacts]:
+    """What is known of regions; `usd_per_million` tokens of answers cost on their way out."""
     return {
         key: RegionFacts(
             region_place(tables, *key),
             country_of(tables, key),
-            grid_carbon(tables, *key, request.year),
-            power_usage(*key, request.year),
+            grid_carbon(tables, *key, year),
+            power_usage(*key, year),
             egress_price(tables, *key),
-            usd.get(key, 0.0),
+            usd_per_million.get(key, 0.0),
         )
-        for key in sorted({(offer.cloud, offer.region) for offer in asked.offers})
+        for key in sorted(regions)
     }
 
 

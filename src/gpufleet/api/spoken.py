@@ -21,6 +21,7 @@ from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.questions.fields import EncoderRequest, NamedPath
 from gpufleet.questions.words import Request, Word, words_of
 from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.job import JobPlan
 from gpufleet.results.plan import ServePlan
 
 R = TypeVar("R", bound=Request)
@@ -31,6 +32,7 @@ NAMED = {
     "FleetPlan": FleetPlan,
     "PoolRequest": PoolRequest,
     "RateCurve": RateCurve,
+    "JobPlan": JobPlan,
     "ServePlan": ServePlan,
     "Slo": Slo,
     "TokenCounts": TokenCounts,

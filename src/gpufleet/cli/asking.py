@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, TypeVar, get_type_hints
 
 import typer
 
@@ -34,6 +35,11 @@ class Typed(NamedTuple):
         """The file that says more, where one was named."""
         return self.words.text("workload")
 
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows were asked for, where it was said."""
+        return None if "rows" in self.unsaid else int(self.words.text("rows") or 0) or None
+
     def request(self, kind: type[R], subject: object) -> R:
         """The question that was typed about a subject, over what is preferred."""
         from gpufleet.api.spoken import spoken
@@ -45,7 +51,7 @@ def asking(*questions: type[Request], model: object = None, only: Collection[str
     """A verb with an option for each word of its questions; it gets what was typed of them as its first argument.
 
     `model` is how the verb takes the model as one of them, where it has no argument of its own for it; `only`: these
-    words and no other, in this order.
+    words and no other, in this order. A parameter of the verb that is a dataclass stands for an option of each field.
     """
     known = words_of(*questions)
     rows = {name: known[name] for name in only or known if known[name].is_typed}
@@ -55,10 +61,11 @@ def asking(*questions: type[Request], model: object = None, only: Collection[str
         def command(context: typer.Context, **values: Any) -> int:
             asked_of = {} if model is None else {"model": values.pop("model")}
             said = {name: values.pop(parameter_of(row)) for name, row in rows.items()}
-            return verb(typed_of({**asked_of, **said}, rows, context), **values)
+            return verb(typed_of({**asked_of, **said}, rows, context), **gathered(own, values))
 
         own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
-        setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, own)))  # noqa: B010
+        options = [each for parameter in own for each in options_of(parameter)]
+        setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, options)))  # noqa: B010
         command.__annotations__ = {"context": typer.Context}
         return command
 
@@ -72,6 +79,28 @@ def parameters(rows: Collection[Word[Any]], model: object, own: Iterable[inspect
     context = inspect.Parameter("context", by_name, annotation=typer.Context)
     asked_of = [] if model is None else [inspect.Parameter("model", by_name, annotation=model, default=None)]
     return [context, *asked_of, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
+
+
+def options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """A parameter of a verb as Typer gets it: itself, or one of each field of a dataclass."""
+    kind = parameter.annotation
+    if not is_dataclass(kind):
+        return [parameter]
+    hints = get_type_hints(kind, include_extras=True)
+    return [parameter.replace(name=f.name, annotation=hints[f.name], default=f.default) for f in fields(kind)]
+
+
+def gathered(own: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by parameter of the verb, those of the fields of a dataclass together."""
+    return {parameter.name: gathered_value(parameter, values) for parameter in own}
+
+
+def gathered_value(parameter: inspect.Parameter, values: Mapping[str, Any]) -> Any:
+    """The value of one parameter of a verb."""
+    kind: Any = parameter.annotation
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        return values[parameter.name]
+    return kind(**{f.name: values[f.name] for f in fields(kind)})
 
 
 def option(row: Word[Any]) -> inspect.Parameter:

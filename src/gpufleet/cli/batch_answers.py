@@ -16,12 +16,14 @@ from gpufleet.cli.encoder_answers import (
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.plan_answers import request_tokens, seen_in
-from gpufleet.cli.plan_words import SaidWords, needed, read_as, with_words
+from gpufleet.cli.plan_words import SaidWords, model_of, needed, read_as, with_words
 from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import BATCH, DEADLINE, REQUESTS, words_of
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
+
+VERB = "plan batch"
 
 
 def batch_answer(
@@ -29,10 +31,10 @@ def batch_answer(
 ) -> BatchPlan | EncoderBatchPlan:
     """The plan for what was typed, over what the file says, over what is preferred."""
     written = WorkloadFile() if workload is None else read_workload(workload)
-    refuse_said(written, words_of(*BATCH), "plan batch")
+    refuse_said(written, words_of(*BATCH), VERB)
     said = typed.over(written)
     write_money_in(said.text("currency"), preferred.text("currency"))
-    model = needed(said.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
+    model = model_of(said, VERB)
     if asks_encoder(model):
         return encoder_job(SaidWords.of(typed, written, without_serving(preferred)), model, market)
     return decoder_job(SaidWords.of(typed, written, preferred), model, market)

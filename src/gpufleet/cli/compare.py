@@ -9,9 +9,9 @@ import typer
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.options import OutFileOption, OutputOption, refuse_workload_file, verb
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import ServeRequest
 
@@ -25,7 +25,9 @@ FirstArgument = Annotated[str, typer.Argument(metavar="A", help="H100:4, L40S, a
 SecondArgument = Annotated[str, typer.Argument(metavar="B", help="The same for the other side.")]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--model", metavar="MODEL", help="A name, a config.json, or the folder of one."),
+    typer.Option(
+        "--model", metavar="MODEL", help="A name, a config.json, or the folder of one.", callback=refuse_workload_file
+    ),
 ]
 COMPARED = (
     "rate", "in", "out", "slo", "workload", "clouds", "regions", "pricing", "precision", "engine", "headroom",
@@ -39,10 +41,7 @@ def compare(
     asked: Typed,
     first: FirstArgument,
     second: SecondArgument,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    catalog_dir: CatalogOption = None,
+    market: MarketFlags,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -51,10 +50,9 @@ def compare(
 
     if is_plan(first) and is_plan(second):
         write_money_in(asked.words.over(asked.preferred).text("currency"))
-        return finish(compared_plans(first, second, catalog_dir), output, out_file)
+        return finish(compared_plans(first, second, market.catalog_dir), output, out_file)
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
-    market = MarketFlags(catalog_dir, max_age, as_of, prices)
     result = compared(asked.words, asked.preferred, asked.workload, (first, second), market)
     return finish(result, output, out_file)
 

@@ -7,12 +7,19 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
+from gpufleet.cli.options import (
+    ExplainOption,
+    ModelArgument,
+    OutFileOption,
+    OutputFormat,
+    OutputOption,
+    answer_tokens,
+    verb,
+)
 from gpufleet.errors import Infeasible
 
 app = verb()
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many copies, such as T4:2.")]
 InOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.cli.encoder_answers import one_length, refuse_of_decoders, written_tokens
-from gpufleet.cli.plan_words import FurtherFlags, SaidWords, ServeFlags, needed, read_as, with_words
+from gpufleet.cli.plan_words import FurtherFlags, SaidWords, ServeFlags, model_of, needed, read_as, with_words
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.units import parse_rate
 
@@ -19,7 +19,7 @@ def encoder_request(asked: SaidWords, flags: ServeFlags, further: FurtherFlags) 
     said = asked.words
     refuse_of_decoders(said, flags_of_decoders(flags, further))
     request = EncoderServeRequest(
-        model=needed(said.model, "MODEL", "a name or a config.json"),
+        model=model_of(said, flags.verb),
         rate=read_as("--rate", parse_rate, needed(said.text("rate"), "--rate", "requests per time, such as '300/s'")),
         input_tokens=one_length(said.text("in")),
         output_tokens=written_tokens(said.text("out")),

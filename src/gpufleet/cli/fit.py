@@ -16,6 +16,7 @@ from gpufleet.cli.options import (
     OutputFormat,
     OutputOption,
     VersionOption,
+    model_argument,
     verb,
 )
 from gpufleet.cli.training_fit import (
@@ -38,10 +39,7 @@ from gpufleet.questions.words import ENGINE, LOAD
 
 app = verb()
 
-AnyModelArgument = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Argument(metavar="[MODEL]", help="A name, a config.json, or the folder of one.", show_default=False),
-]
+AnyModelArgument = Annotated[Optional[str], model_argument("[MODEL]")]  # noqa: UP045
 GpusOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.", rich_help_panel=LOAD),

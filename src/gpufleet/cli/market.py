@@ -36,12 +36,12 @@ PricesOption = Annotated[
 
 @dataclass(frozen=True)
 class MarketFlags:
-    """What the command line says of tables and prices, unparsed."""
+    """What the command line says of tables and prices, unparsed; a verb that takes them has an option for each."""
 
-    catalog_dir: str | None = None
-    max_age: str | None = None
-    as_of: str | None = None
-    prices: str | None = None
+    catalog_dir: CatalogOption = None
+    max_age: MaxAgeOption = None
+    as_of: AsOfOption = None
+    prices: PricesOption = None
 
     @property
     def price_change(self) -> float | None:

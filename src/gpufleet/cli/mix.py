@@ -11,10 +11,9 @@ import typer
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
-from gpufleet.cli.options import OutFileOption, OutputOption, verb
-from gpufleet.cli.plan import ModelArgument
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.cli.market import MarketFlags
+from gpufleet.cli.options import MaybeModelArgument, Written, verb
+from gpufleet.errors import Infeasible
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.mix import MixRequest
 from gpufleet.report.output_stream import remark
@@ -31,32 +30,27 @@ RoutingOption = Annotated[
 
 
 @app.command(cls=GroupedCommand)
-@asking(ServeRequest, MixRequest, model=ModelArgument)
+@asking(ServeRequest, MixRequest, model=MaybeModelArgument)
 def mix(
     asked: Typed,
+    *,
     routing: RoutingOption = None,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
+    market: MarketFlags,
+    written: Written,
 ) -> int:
     """The cheapest machines of several types for MODEL, or for the services of a --workload file, and who gets what.
 
     Short and long requests may go to machines of different kinds. Exit code 3 where no mix keeps all limits.
     """
-    from gpufleet.cli.mix_answers import mix_answer
+    from gpufleet.cli.mix_answers import exit_code_of, mix_answer
     from gpufleet.report.fleet_mix import fleet_mix_page
 
-    refuse_targets([routing, None if out_file == "-" else out_file], [])
-    found = mix_answer(asked, MarketFlags(catalog_dir, max_age, as_of, prices))
+    refuse_targets([routing, None if written.out_file == "-" else written.out_file], [])
+    found = mix_answer(asked, market)
     if routing is not None:
         write_routing(found, routing)
-    emit(found, fleet_mix_page(found), output, out_file)
-    if not found.is_feasible:
-        return Infeasible.exit_code
-    return UsageError.exit_code if found.is_greedy else 0
+    emit(found, fleet_mix_page(found), written.output, written.out_file)
+    return exit_code_of(found)
 
 
 def write_routing(found: FleetMix, target: str) -> None:

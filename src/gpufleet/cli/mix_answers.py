@@ -9,7 +9,7 @@ from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import usd_of, write_money_in
 from gpufleet.cli.plan_answers import fleet_requests, likings, serve_request
 from gpufleet.cli.plan_words import SaidWords, ServeFlags, value_of
-from gpufleet.errors import UsageError
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import SERVE, ServeRequest
 from gpufleet.questions.mix import MixRequest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpufleet.results.regions import RegionPlan
 
 M = TypeVar("M", bound=MixRequest)
+VERBS: dict[type[MixRequest], str] = {MixRequest: "mix", RegionRequest: "regions"}
 
 
 def mix_answer(asked: Typed, market: MarketFlags) -> FleetMix:
@@ -40,15 +41,23 @@ def regions_answer(asked: Typed, market: MarketFlags) -> RegionPlan:
     return plan_regions(services, request, budget_usd_per_hour=budget, catalog=market.tables())
 
 
+def exit_code_of(found: FleetMix) -> int:
+    """3 where no mix keeps all limits, 2 where no solver is installed to prove one."""
+    if not found.is_feasible:
+        return Infeasible.exit_code
+    return UsageError.exit_code if found.is_greedy else 0
+
+
 def said_of(asked: Typed, kind: type[M], market: MarketFlags) -> tuple[list[ServeRequest], M, float | None]:
     """The services, what their mix is held to, and the budget."""
     written = WorkloadFile() if asked.workload is None else read_workload(asked.workload)
-    refuse_said(written, {*words_of(*SERVE), "classes", "models"}, "mix")
+    verb = VERBS[kind]
+    refuse_said(written, {*words_of(*SERVE), "classes", "models"}, verb)
     of_mix = words_of(kind)
     typed, liked = asked.words.without(*of_mix), likings(asked.preferred, written)
     said = typed.over(written).over(liked)
     write_money_in(said.text("currency"))
-    services = services_of(typed, written, liked, ServeFlags(market=market))
+    services = services_of(typed, written, liked, ServeFlags(market=market, verb=verb))
     budget = usd_of(said.text("budget"), said.text("currency"), parse_usd_per_hour)
     words = SaidWords(WorkloadFile({**asked.words.only(of_mix).words, **currency_of(said)}))
     values = {of_mix[n].field: value_of(of_mix[n], text, words) for n, text in words.words.words.items() if n in of_mix}

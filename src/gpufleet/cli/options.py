@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, abridged
 from gpufleet.questions.words import ENGINE, LOAD
+from gpufleet.records import dataclass
 from gpufleet.units import parse_tokens
 
 if TYPE_CHECKING:
@@ -31,7 +33,32 @@ class OutputFormat(str, Enum):
     SVG = "svg"
 
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+def refuse_workload_file(context: typer.Context, model: str | None) -> str | None:
+    """The model that was typed, but a YAML file, which goes behind `--workload` of a verb that has it."""
+    if model is None or not model.lower().endswith(YAML_SUFFIXES):
+        return model
+    params = context.command.params
+    needed = [str(p.metavar) for p in params if p.param_type_name == "argument" and p.required]
+    reads_it = any("--workload" in p.opts for p in params)
+    command = " ".join([context.command_path, *needed]) if reads_it else "gpufleet plan serve"
+    raise UsageError(
+        "a YAML file is no model",
+        found=model,
+        expected="a name, a config.json or its folder",
+        hint=f"The file of a workload goes behind --workload: '{command} --workload {abridged(quote(model))}'.",
+    )
+
+
+def model_argument(metavar: str = "MODEL", says: str = "A name, a config.json, or the folder of one.") -> Any:
+    """The argument that names a model, of which a verb may need one or not."""
+    return typer.Argument(metavar=metavar, help=says, show_default=False, callback=refuse_workload_file)
+
+
+ModelArgument = Annotated[str, model_argument()]
+MaybeModelArgument = Annotated[Optional[str], model_argument()]  # noqa: UP045
 ImagesOption = Annotated[
     str | None,
     typer.Option(
@@ -67,6 +94,16 @@ OutFileOption = Annotated[
     str | None,
     typer.Option("--out-file", metavar="FILE", help="Write the answer to FILE instead of standard output."),
 ]
+
+
+@dataclass(frozen=True)
+class Written:
+    """How an answer is written, and where."""
+
+    output: OutputOption = None
+    out_file: OutFileOption = None
+
+
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Show the formula, the numbers put in and the source of every figure.")
 ]

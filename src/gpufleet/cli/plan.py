@@ -10,8 +10,16 @@ import typer
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.cli.market import MarketFlags
+from gpufleet.cli.options import (
+    ExplainOption,
+    MaybeModelArgument,
+    OutFileOption,
+    OutputFormat,
+    OutputOption,
+    verb_group,
+    words,
+)
 from gpufleet.cli.progress import tell_of_compiling
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import BATCH, SERVE
@@ -30,10 +38,6 @@ app = verb_group("Machines, layout and price of a workload.")
 
 
 DRAWN = (OutputFormat.HTML, OutputFormat.SVG)
-ModelArgument = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.", show_default=False),
-]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
@@ -84,14 +88,12 @@ ShowOption = Annotated[
 
 
 @app.command("serve", cls=GroupedCommand)
-@asking(*SERVE, model=ModelArgument)
+@asking(*SERVE, model=MaybeModelArgument)
 def serve(
     asked: Typed,
+    *,
     seed_config: SeedConfigOption = None,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
+    market: MarketFlags,
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
@@ -113,19 +115,14 @@ def serve(
     from gpufleet.report.detail import details_of
 
     shown = details_of(show)
-    flags = ServeFlags(seed_config, MarketFlags(catalog_dir, max_age, as_of, prices))
+    flags = ServeFlags(seed_config, market)
     has_front = draws_front(picture, output, out_file)
     asked_beside = further_flags(why_not, flips, pareto, picture, has_front, token_price, grid)
     further = replace(asked_beside, is_verified=verify)
     if verify:
         tell_of_compiling()
     plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
-    return show_plan(plan, output, out_file, picture, explain, shown, flips, rows_typed(asked))
-
-
-def rows_typed(asked: Typed) -> int | None:
-    """How many rows were asked for, where it was said."""
-    return None if "rows" in asked.unsaid else int(asked.words.text("rows") or 0) or None
+    return show_plan(plan, output, out_file, picture, explain, shown, flips, asked.num_rows)
 
 
 def further_flags(
@@ -172,13 +169,10 @@ def show_plan(
 
 
 @app.command("batch", cls=GroupedCommand)
-@asking(*BATCH, model=ModelArgument)
+@asking(*BATCH, model=MaybeModelArgument)
 def batch(
     asked: Typed,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
+    market: MarketFlags,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -193,11 +187,10 @@ def batch(
     from gpufleet.report.detail import details_of
 
     shown = details_of(show)
-    market = MarketFlags(catalog_dir, max_age, as_of, prices)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
     chosen = output or format_of(out_file)
     explained = explain or chosen in DRAWN
-    page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+    page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
@@ -207,10 +200,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
 
     def planned(
         asked: Typed,
-        catalog_dir: CatalogOption = None,
-        max_age: MaxAgeOption = None,
-        as_of: AsOfOption = None,
-        prices: PricesOption = None,
+        market: MarketFlags,
         show: ShowOption = None,
         explain: ExplainOption = False,
         output: OutputOption = None,
@@ -221,16 +211,15 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
         from gpufleet.report.detail import details_of
 
         shown = details_of(show)
-        market = MarketFlags(catalog_dir, max_age, as_of, prices)
         plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
         chosen = output or format_of(out_file)
         explained = explain or chosen in DRAWN
-        page = training_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+        page = training_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
         emit(plan, page, output, out_file)
         return 0 if plan.is_feasible else Infeasible.exit_code
 
     planned.__doc__ = purpose
-    verb = asking(kind, model=ModelArgument, only=words_of_training(kind))(planned)
+    verb = asking(kind, model=MaybeModelArgument, only=words_of_training(kind))(planned)
     app.command(name, cls=GroupedCommand)(verb)
 
 

@@ -10,7 +10,16 @@ from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_counts
-from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, read_as, with_words
+from gpufleet.cli.plan_words import (
+    NOTHING_FURTHER,
+    FurtherFlags,
+    SaidWords,
+    ServeFlags,
+    model_of,
+    needed,
+    read_as,
+    with_words,
+)
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
@@ -106,7 +115,7 @@ def compared(
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, set(KEYS) - {"today"}, "compare")
     write_money_in(typed.over(written).over(preferred).text("currency"))
-    request = serve_request(typed, written, likings(preferred, written), ServeFlags(market=market))
+    request = serve_request(typed, written, likings(preferred, written), ServeFlags(market=market, verb="compare"))
     return compare(replace(request, rows=1), *sides, market.tables())
 
 
@@ -179,7 +188,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     """The question that words ask; from a trace come the lengths and, where none is said, the rate."""
     asked = SaidWords.of(typed, written, liked)
     said = asked.words
-    model = needed(said.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    model = model_of(said, flags.verb)
     refuse_encoder(model)
     refuse_of_encoders(said)
     kinds, notes = request_kinds(said)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of
+from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.questions.fields import PlanRequest, words_of
@@ -22,10 +23,11 @@ HINT = "A workload file may give it too: --workload."
 
 @dataclass(frozen=True)
 class ServeFlags:
-    """What the command line says beside the words that a workload file may hold."""
+    """What the command line says beside the words that a workload file may hold, and the verb that hears it."""
 
     seed_config: str | None = None
     market: MarketFlags = SHIPPED_MARKET
+    verb: str = "plan serve"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,11 @@ def read_as(name: str, read: Callable[[str], T], text: str) -> T:
     """A text, read; what cannot be read is told with the name of its option."""
     with named(name):
         return read(text)
+
+
+def model_of(said: WorkloadFile, verb: str) -> str:
+    """The model that a question is about."""
+    return needed(said.model, "MODEL", f"a name or a config.json, as in '{SUCH_AS[verb]}'")
 
 
 def needed(value: str | None, name: str, expected: str) -> str:

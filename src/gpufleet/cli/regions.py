@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Optional
+
 from gpufleet.cli.asking import Typed, asking
-from gpufleet.cli.emit import emit
+from gpufleet.cli.emit import emit, is_page
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
-from gpufleet.cli.options import OutFileOption, OutputOption, verb
-from gpufleet.cli.plan import ModelArgument
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.cli.market import MarketFlags
+from gpufleet.cli.options import Written, model_argument, verb
+from gpufleet.errors import Infeasible
 from gpufleet.questions.fields import ServeRequest
-from gpufleet.questions.regions import RegionRequest
+from gpufleet.questions.regions import JobRegionRequest, RegionRequest
 
 app = verb()
+ModelOrJobArgument = Annotated[
+    Optional[str],  # noqa: UP045
+    model_argument(says="A name, a config.json, or the folder of one; or the PLAN.json of a job."),
+]
 
 
 @app.command(cls=GroupedCommand)
-@asking(ServeRequest, RegionRequest, model=ModelArgument)
+@asking(ServeRequest, RegionRequest, JobRegionRequest, model=ModelOrJobArgument)
 def regions(
     asked: Typed,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
+    market: MarketFlags,
+    written: Written,
 ) -> int:
-    """The cheapest regions for MODEL, or for the services of a --workload file, and why not the others.
+    """The cheapest regions for MODEL, for the services of a --workload file, or for the job of a PLAN.json.
 
-    With --users, limits hold at them, the network included. Exit code 3 where no region keeps all limits.
+    With --users, limits hold at them, the network included. What 'plan batch', 'plan train' or 'plan finetune' wrote
+    with -o json is a job: its machines are priced wherever they are sold. Exit code 3 where no region keeps all limits.
     """
-    from gpufleet.cli.mix_answers import regions_answer
+    from gpufleet.cli.job_regions import is_job, refuse_of_jobs
+    from gpufleet.cli.mix_answers import exit_code_of, regions_answer
     from gpufleet.report.regions import regions_page
 
-    found = regions_answer(asked, MarketFlags(catalog_dir, max_age, as_of, prices))
-    emit(found, regions_page(found), output, out_file)
-    if not found.is_feasible:
-        return Infeasible.exit_code
-    return UsageError.exit_code if found.is_greedy else 0
+    if is_job(asked):
+        return show_job(asked, market, written)
+    refuse_of_jobs(asked)
+    found = regions_answer(asked, market)
+    emit(found, regions_page(found), written.output, written.out_file)
+    return exit_code_of(found)
+
+
+def show_job(asked: Typed, market: MarketFlags, written: Written) -> int:
+    """The regions of a job."""
+    from gpufleet.cli.job_regions import job_regions_answer
+    from gpufleet.report.job_regions import job_regions_page
+
+    found = job_regions_answer(asked, market)
+    num_rows = asked.num_rows if is_page(written.output, written.out_file) else len(found.regions)
+    emit(found, job_regions_page(found, num_rows), written.output, written.out_file)
+    return 0 if found.is_feasible else Infeasible.exit_code

@@ -11,7 +11,7 @@ from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_streamed, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.interrupts import interrupts_noted
-from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
+from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, model_argument, verb
 from gpufleet.cli.progress import progress_bar, telling_of_compiling
 from gpufleet.errors import PolicyViolation, UsageError
 from gpufleet.questions.simulation import SimulationRequest
@@ -26,9 +26,7 @@ app = verb()
 
 INTERRUPTED = 130
 
-ModelOrPlan = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model as elsewhere; without --gpus the file of a plan (-o json).")
-]
+ModelOrPlan = Annotated[str, model_argument(says="A model as elsewhere; without --gpus the file of a plan (-o json).")]
 PerRequestOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -12,7 +12,7 @@ from gpufleet.cli.emit import emit, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
-from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
+from gpufleet.cli.options import Written, verb
 from gpufleet.errors import PolicyViolation, UsageError
 from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import words_of
@@ -50,14 +50,14 @@ SpotFleetOption = Annotated[
 @asking(SpotRequest)
 def spot(
     asked: Typed,
+    *,
     job: JobArgument = None,
     rules: RulesOption = None,
     replay: ReplayOption = None,
     spot_fleet: SpotFleetOption = None,
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
+    written: Written,
 ) -> int:
     """What a job with a deadline, or a service, costs on spot: by which rules, how often late or short of machines."""
     from gpufleet.catalog.load import load_catalog
@@ -65,17 +65,16 @@ def spot(
 
     if replay is not None:
         refuse_beside_replay(asked, [rules, spot_fleet])
-        return show_audit(job, replay, output, out_file)
+        return show_audit(job, replay, written)
     write_money_in(currency)
     read = [path for path in (job, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
-    refuse_targets([rules, spot_fleet, None if out_file == "-" else out_file], read)
+    refuse_targets([rules, spot_fleet, None if written.out_file == "-" else written.out_file], read)
     request, tables = asked.request(SpotRequest, job), load_catalog(catalog_dir)
-    shown = Shown(output, out_file)
     if request.fleet is not None:
-        return show_fleet(request, tables, [rules, spot_fleet], shown)
+        return show_fleet(request, tables, [rules, spot_fleet], written)
     if job is not None and is_service_plan(job):
-        return show_service(request, tables, rules, spot_fleet, shown)
-    return show_job(request, tables, rules, spot_fleet, shown)
+        return show_service(request, tables, rules, spot_fleet, written)
+    return show_job(request, tables, rules, spot_fleet, written)
 
 
 def refuse_beside_replay(asked: Typed, files: list[str | None]) -> None:
@@ -88,14 +87,7 @@ def refuse_beside_replay(asked: Typed, files: list[str | None]) -> None:
         )
 
 
-class Shown(NamedTuple):
-    """How an answer is written, and where."""
-
-    output: OutputFormat | None
-    out_file: str | None
-
-
-def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, shown: Shown) -> int:
+def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, written: Written) -> int:
     """A job with a deadline."""
     from gpufleet.api.spot import plan_spot
     from gpufleet.report.spot import spot_page
@@ -106,11 +98,11 @@ def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: st
     if rules is not None:
         write_whole(Path(rules), plan.rules.model_dump_json(indent=2) + "\n")
         remark(f"wrote {rules}")
-    emit(plan, spot_page(plan), *shown)
+    emit(plan, spot_page(plan), written.output, written.out_file)
     return 0
 
 
-def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, shown: Shown) -> int:
+def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, written: Written) -> int:
     """A service."""
     from gpufleet.api.spot_service import plan_spot_service
     from gpufleet.deploy.spot_fleet import spot_fleet
@@ -122,11 +114,11 @@ def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet
     if fleet is not None:
         write_whole(Path(fleet), spot_fleet(plan))
         remark(f"wrote {fleet}")
-    emit(plan, spot_service_page(plan), *shown)
+    emit(plan, spot_service_page(plan), written.output, written.out_file)
     return 0
 
 
-def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], shown: Shown) -> int:
+def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], written: Written) -> int:
     """What of a fleet could move, beside what the seeds state of spot."""
     from gpufleet.api.spot_fleet import fleet_on_spot
     from gpufleet.compat.rules.savings import spot_saving_of, stated_of_spot
@@ -140,11 +132,11 @@ def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], s
     if any(files):
         raise UsageError("--rules and --spot-fleet are of one job or service", expected="--fleet without them")
     fleet = fleet_on_spot(request, stated=stated, catalog=tables)
-    emit(fleet, spot_fleet_page(fleet, stated_of_spot()), *shown)
+    emit(fleet, spot_fleet_page(fleet, stated_of_spot()), written.output, written.out_file)
     return 0
 
 
-def show_audit(rules: str | None, log: str, output: OutputFormat | None, out_file: str | None) -> int:
+def show_audit(rules: str | None, log: str, written: Written) -> int:
     """A log beside its policy; exit code 4 where it was not followed."""
     from gpufleet.api.spot_audit import audit_spot
     from gpufleet.report.spot_audit import spot_audit_page
@@ -152,5 +144,5 @@ def show_audit(rules: str | None, log: str, output: OutputFormat | None, out_fil
     if rules is None:
         raise UsageError("--replay checks by a policy", expected="gpufleet spot RULES.json --replay LOG.csv")
     audit = audit_spot(rules, log)
-    emit(audit, spot_audit_page(audit), output, out_file)
+    emit(audit, spot_audit_page(audit), written.output, written.out_file)
     return 0 if audit.is_followed else PolicyViolation.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.api.training import FinetuneRequest, TrainRequest, planned
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import write_money_in
-from gpufleet.cli.plan_words import SaidWords, needed, with_words
+from gpufleet.cli.plan_words import SaidWords, model_of, needed, with_words
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.training import TrainingRequest, words_of_training
 from gpufleet.results.training import TrainingPlan
@@ -26,7 +26,7 @@ def training_answer(
     refuse_said(written, words, verb)
     said = typed.over(written)
     write_money_in(said.text("currency"), preferred.text("currency"))
-    model = needed(said.model, "MODEL", f"a name or a config.json, as in 'gpufleet {verb} llama-3.1-8b'")
+    model = model_of(said, verb)
     needed(said.text("tokens"), "--tokens", "how many tokens to train on, such as 50M or 2T")
     asked = SaidWords.of(typed, written, preferred.only(words))
     return planned(with_words(kind(model), asked, market), market.tables())

@@ -17,7 +17,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("mix", "gpufleet.cli.mix", "Machines of several types, and which requests each gets"),
-    Verb("regions", "gpufleet.cli.regions", "Where services run: price, network to users, residency, carbon"),
+    Verb("regions", "gpufleet.cli.regions", "Where services and jobs run: price, network, residency, carbon"),
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
     Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
@@ -43,6 +43,8 @@ EXAMPLES: tuple[str, ...] = (
 SUCH_AS: dict[str, str] = {
     "plan serve": "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
     "plan batch": "gpufleet plan batch llama-3.1-8b --requests 10M --in 1000 --out 200 --deadline 24h",
+    "plan train": "gpufleet plan train llama-3.1-8b --tokens 20B --deadline 30d",
+    "plan finetune": "gpufleet plan finetune llama-3.1-8b --method lora --tokens 50M --deadline 24h",
     "compare": "gpufleet compare H100:8 L40S:8 --model llama-3.1-8b --rate 5/s --in 1000 --out 300",
     "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",

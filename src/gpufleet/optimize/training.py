@@ -8,7 +8,7 @@ that are bought, the deadline and the money.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import itemgetter
 
@@ -154,6 +154,19 @@ def beyond(expected: RunTimes, moved: Sequence[RunTimes], sign: int) -> RunTimes
     return RunTimes(end("elapsed_s"), end("paid_s"), end("stops"), expected.interval_s)
 
 
+def end_of_run(
+    times: Callable[..., RunTimes],
+    work_s: FloatArray,
+    usual: Sequence[float],
+    moved_work_s: FloatArray,
+    moved: Sequence[float],
+    sign: int,
+) -> RunTimes:
+    """An end of the ranges of runs, `times` of their work and of what is usual: each is moved alone, up or down."""
+    alone = [times(work_s, *[*usual[:i], each, *usual[i + 1 :]]) for i, each in enumerate(moved)]
+    return beyond(times(work_s, *usual), [times(moved_work_s, *usual), *alone], sign)
+
+
 def ending(elapsed_s: FloatArray) -> FloatArray:
     """The same; infinite where so many stops leave a run that nobody sees the end of."""
     return np.where(elapsed_s < NEVER_S, elapsed_s, np.inf)
@@ -261,18 +274,16 @@ class Placing:
         spreads = (failures, taken, wait, recovered)
         usual = [each.expected for each in spreads]
         slow = np.maximum(1 + goal.headroom_ratio, slow_ratio(goal.confidence, high_ratio))
-        expected = times(work_s, *usual)
 
         def end(work: FloatArray, others: Sequence[float], sign: int) -> RunTimes:
-            moved = [times(work_s, *[*usual[:i], each, *usual[i + 1 :]]) for i, each in enumerate(others)]
-            return beyond(expected, [times(work, *usual), *moved], sign)
+            return end_of_run(times, work_s, usual, work, others, sign)
 
         return Ways(
             rated,
             machines,
             work_s,
             write_s,
-            expected,
+            times(work_s, *usual),
             end(work_s * low_ratio, [each.low for each in spreads], -1),
             end(work_s * high_ratio, [each.high for each in spreads], 1),
             end(work_s * slow, [planned_value(goal.confidence, each) for each in spreads], 1).elapsed_s,

@@ -135,19 +135,12 @@ class NamedPath(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class PlanRequest(Request):
-    """What every question of a plan may say; None takes the default. Lists name what is allowed.
+class MarketRequest(Request):
+    """What every question says of the machines that may be rented, and at which prices; None takes the default.
 
-    Limits hold with `confidence`, from 0.5 (the expected value) over 0.8 (where None) to 0.9 (the high end of ranges)
-    and beyond; where nothing keeps what nobody asked for, the plan is that of 0.5 and says so.
     `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than known here.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
-    `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
-    but the origin that the answer states.
     """
-
-    after_needed: ClassVar[tuple[Word[Any], ...]] = (WORKLOAD, TRACE)
-    after_all: ClassVar[tuple[Word[Any], ...]] = (CURRENCY,)
 
     clouds: Sequence[str] | None = optional(
         names("NAME,..."),
@@ -169,6 +162,29 @@ class PlanRequest(Request):
         RENTED,
         preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
     )
+    price_change: float | None = None
+    max_price_age_s: float | None = None
+    today: date | None = None
+
+    @property
+    def may_use_spot(self) -> bool:
+        """Whether spot machines may be rented where no price kind is named."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class PlanRequest(MarketRequest):
+    """What every question of a plan may say; None takes the default. Lists name what is allowed.
+
+    Limits hold with `confidence`, from 0.5 (the expected value) over 0.8 (where None) to 0.9 (the high end of ranges)
+    and beyond; where nothing keeps what nobody asked for, the plan is that of 0.5 and says so.
+    `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
+    but the origin that the answer states.
+    """
+
+    after_needed: ClassVar[tuple[Word[Any], ...]] = (WORKLOAD, TRACE)
+    after_all: ClassVar[tuple[Word[Any], ...]] = (CURRENCY,)
+
     gpus: Sequence[str] | None = optional(
         names("NAME,..."), "Only these GPUs, without a count: H100,L40S.", RENTED, singular="--gpu"
     )
@@ -211,18 +227,10 @@ class PlanRequest(Request):
         label="confidence",
         shown="{:.3g}".format,
     )
-    price_change: float | None = None
-    max_price_age_s: float | None = None
-    today: date | None = None
     rows: int = field(default=10, metadata=said_by(ROWS))
     notes: Sequence[str] = ()
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
-
-    @property
-    def may_use_spot(self) -> bool:
-        """Whether spot machines may be rented where no price kind is named."""
-        return True
 
 
 @dataclass(frozen=True, kw_only=True, init=False)

@@ -83,17 +83,23 @@ SEARCH_TIME = Kind("TIME", time_to_search)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixRequest(Request):
+class QuotaRequest(Request):
+    """How many GPUs may be had at most, of all clouds, of one, or of one region."""
+
+    quotas: Sequence[str] | None = optional(
+        names("GPU=N,..."), "At most N GPUs: H100=16, aws:H100=8, aws:us-east-1:H100=8.", RENTED, name="quota",
+        label="quotas", shown=", ".join, is_in_files=False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixRequest(QuotaRequest):
     """What a mix is held to: quotas, shares of clouds, what may be lost, and how long it is searched.
 
     Budget, spot share, spare machines, zones and today's machines are said as in a plan of a service, and hold for all
     services together.
     """
 
-    quotas: Sequence[str] | None = optional(
-        names("GPU=N,..."), "At most N GPUs: H100=16, aws:H100=8, aws:us-east-1:H100=8.", RENTED, name="quota",
-        label="quotas", shown=", ".join, is_in_files=False,
-    )  # fmt: skip
     shares: Sequence[str] | None = optional(
         names("CLOUD=SHARE,..."), "What each cloud has of it: aws=60%,gcp=30%,azure=10%.", RENTED,
         label="shares of clouds", shown=", ".join, is_in_files=False,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from gpufleet.results.regions import RegionChoiceRow, RegionPlan, UserPlace
+from gpufleet.results.regions import RegionPlan, RegionRow, UserPlace
 
 WIDTH, HEIGHT, MARGIN = 720, 380, 18
 SOUTH, NORTH = -50.0, 72.0
@@ -31,14 +31,19 @@ class Box(NamedTuple):
 
 
 def region_map(plan: RegionPlan) -> str:
-    """An SVG element; empty where no place is known."""
-    places = [r for r in plan.regions if r.latitude_degrees is not None and r.longitude_degrees is not None]
+    """Regions of services, and their users: an SVG element; empty where no place is known."""
+    return drawn_map(plan.regions, "Regions that were looked at, those chosen, and users", plan.users, lines(plan))
+
+
+def drawn_map(
+    regions: Sequence[RegionRow], title: str, users: Sequence[UserPlace] = (), ways: Sequence[str] = ()
+) -> str:
+    """Regions on a map, with users and the ways between both; empty where no place is known."""
+    places = [r for r in regions if r.latitude_degrees is not None and r.longitude_degrees is not None]
     if not places:
         return ""
     order = sorted(places, key=lambda r: r.is_chosen)
-    people = [person(user) for user in plan.users]
-    parts = [*graticule(), *lines(plan), *map(dot, order), *people, *labels(plan, order)]
-    title = "Regions that were looked at, those chosen, and users"
+    parts = [*graticule(), *ways, *map(dot, order), *map(person, users), *labels(users, order)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{title}" class="region-map" font-size="11">{"".join(parts)}</svg>'
@@ -71,13 +76,13 @@ def graticule() -> list[str]:
     return [*upright, *level]
 
 
-def dot(r: RegionChoiceRow) -> str:
+def dot(r: RegionRow) -> str:
     """A region: filled where it is chosen, a ring where it could serve, a faint point where not."""
     x, y = x_of(r.longitude_degrees or 0.0), y_of(r.latitude_degrees or 0.0)
     told = f"<title>{escape(f'{r.cloud} {r.region}, {r.place}')}</title>"
     if r.is_chosen:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{CHOSEN}" fill="#0a7d4f">{told}</circle>'
-    if r.usd_per_hour_alone is not None:
+    if r.why_not is None:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="none" stroke="#0a7d4f">{told}</circle>'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="currentColor" fill-opacity="0.35">{told}</circle>'
 
@@ -126,11 +131,11 @@ def half_of(user: UserPlace) -> float:
     return 4 + 6 * user.share_ratio
 
 
-def labels(plan: RegionPlan, regions: Sequence[RegionChoiceRow]) -> list[str]:
+def labels(users: Sequence[UserPlace], regions: Sequence[RegionRow]) -> list[str]:
     """Names of users and of chosen regions, each beside its mark where no other name is yet."""
     marks = [
         (x_of(u.longitude_degrees), y_of(u.latitude_degrees), half_of(u), f"{u.name} {u.share_ratio:.0%}")
-        for u in plan.users
+        for u in users
     ]
     marks += [
         (x_of(r.longitude_degrees or 0.0), y_of(r.latitude_degrees or 0.0), CHOSEN, f"{r.cloud} {r.region}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpufleet.report.fleet_mix import (
     NO_MIX,
@@ -24,10 +24,19 @@ from gpufleet.report.numbers import amount, duration, percent, plural, ranged, r
 from gpufleet.report.numbers import usd_per_hour as per_hour
 from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
 from gpufleet.report.region_map import region_map
-from gpufleet.report.rented import in_doubt
+from gpufleet.report.rented import in_doubt, region_name
 from gpufleet.report.words import REGION_REASONS
 from gpufleet.results.base import Figure
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, FollowedSun, RegionChoiceRow, RegionLost, RegionPlan
+from gpufleet.results.regions import (
+    AtUsers,
+    EgressCost,
+    Emitted,
+    FollowedSun,
+    RegionChoiceRow,
+    RegionLost,
+    RegionPlan,
+    RegionRow,
+)
 from gpufleet.units import KILO, MILLISECOND
 
 MOST_REGIONS, MOST_NAMES, MOST_PLACES = 8, 2, 3
@@ -236,7 +245,7 @@ def regions_table(plan: RegionPlan) -> Table:
         columns,
         [region_line(plan, r) for r in shown],
         f"Regions that serve everything alone, each service on one type{first}",
-        notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan)],
+        notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan.regions)],
         chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
         picture=Picture(drawn) if drawn else None,
@@ -268,18 +277,18 @@ def network_words(medians_s: list[float]) -> str:
     return f"{', '.join(map(whole_ms, medians_s))} ms"
 
 
-def rejected(plan: RegionPlan) -> list[str]:
-    """How many regions do not serve all alone, by the reason, with some of them by name."""
-    reasons = Counter(r.why_not for r in plan.regions if r.why_not is not None)
+def rejected(regions: Sequence[RegionRow]) -> list[str]:
+    """How many regions do not do what was asked, by the reason, with some of them by name."""
+    reasons = Counter(r.why_not for r in regions if r.why_not is not None)
     return [
-        f"{plural(count, 'region')}: {REGION_REASONS[reason]} ({some_of(plan, reason)})"
+        f"{plural(count, 'region')}: {REGION_REASONS[reason]} ({some_of(regions, reason)})"
         for reason, count in reasons.most_common()
     ]
 
 
-def some_of(plan: RegionPlan, reason: str) -> str:
+def some_of(regions: Sequence[RegionRow], reason: str) -> str:
     """A few regions that were rejected for a reason."""
-    names = [f"{r.cloud} {r.region}" for r in plan.regions if r.why_not == reason]
+    names = [f"{r.cloud} {region_name(r.region)}" for r in regions if r.why_not == reason]
     return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 

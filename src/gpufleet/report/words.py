@@ -84,6 +84,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "over_budget": "over the budget of {budget_usd_per_hour} ({budget_usd_per_month})",
     "over_job_budget": "over the budget of {budget_usd}",
     "late": "late however many machines share it: a start and one request alone take longer",
+    "spot_gang": "only spot is sold there, where so many machines are seldom had at once",
     "late_on_spot": "late on spot: in drawn markets machines are refused or taken away too often",
     "late_with_cap": "not done by the deadline with the cap of {cap_machines}",
     "binds_longer": (
@@ -246,5 +247,14 @@ REGION_REASONS = {
     "too_far": "what is sold there is too slow, or too far, for all users",
     "no_type_serves_all": "no one machine type there serves all users",
     "quota": "too few machines can be had",
+    "not_sold": "none of the plan's machines is sold there",
+    "no_price": "machines of the plan are sold there at a price that is not known",
+    "no_day": "prices of the plan's machines there have no date",
+    "binds_longer": "prices of the plan's machines there bind for longer than the job",
+    "job_stays_elsewhere": "the job has to stay elsewhere",
+    "grid": "its grid emits more than allowed, or is not known",
+    "late": "what is sold there is done too late, or on spot too often so",
+    "budget": "over the budget",
+    "carbon": "emits more than allowed, or how much is not known",
 }
-"""Why a region does not serve all alone, by its code."""
+"""Why a region does not serve all alone, or does not run a job, by its code."""

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.results.base import Figure, Result
+from pydantic import computed_field
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
+from gpufleet.results.job import PlayedOnSpot
 from gpufleet.results.mix import FleetMix
+from gpufleet.results.plan import PriceSource
+from gpufleet.results.rented import OfferedMachines
 
 
 class UserNetwork(Result):
@@ -37,11 +42,10 @@ class AtUsers(Result):
     limit_s: float
 
 
-class RegionChoiceRow(Result):
-    """One region. `usd_per_hour_alone`: what serving everything from there costs, on `machines`; None: `why_not`.
+class RegionRow(Result):
+    """What is known of one region, whether it is chosen, and else the code of the reason.
 
-    `on_demand_usd` and `spot_usd` are of one of these machines, `interruption` its band on spot. `grid` is unknown
-    where nothing is published. `egress_usd_per_gb`: the first paid tier to the internet.
+    `grid` is unknown where nothing is published. `egress_usd_per_gb`: the first paid tier to the internet.
     """
 
     cloud: str
@@ -51,18 +55,79 @@ class RegionChoiceRow(Result):
     latitude_degrees: float | None
     longitude_degrees: float | None
     is_chosen: bool
-    usd_per_hour_alone: float | None
-    machines: str | None
     why_not: str | None
-    on_demand_usd: float | None
-    spot_usd: float | None
-    interruption: str | None
-    network: list[UserNetwork]
     grid: Figure | None
     grid_year: int | None
     grid_source: str | None
     power_usage_ratio: float
     egress_usd_per_gb: float | None
+
+
+class RegionChoiceRow(RegionRow):
+    """One region. `usd_per_hour_alone`: what serving everything from there costs, on `machines`; None: `why_not`.
+
+    `on_demand_usd` and `spot_usd` are of one of these machines, `interruption` its band on spot.
+    """
+
+    usd_per_hour_alone: float | None
+    machines: str | None
+    on_demand_usd: float | None
+    spot_usd: float | None
+    interruption: str | None
+    network: list[UserNetwork]
+
+
+class KindPrice(Result):
+    """What an hour of one machine costs, bought so; the share of an upfront payment included."""
+
+    price_kind: str
+    usd_per_hour: float
+    basis: str
+    source: str
+    as_of: date | None
+    first_seen: date | None = None
+    interruption: str | None = None
+    doubt: str = ""
+
+
+class JobRegionRow(RegionRow):
+    """One region for a job: the cheapest machines there that keep all that was asked; None: `why_not`.
+
+    `usd` is for all of the job, `moved_usd` of it for copies of weights, data and results; not `is_moved_known`: some
+    of them have no known price and none is counted. `done_s` runs from the start of the machines. `prices` are of one
+    machine, of every kind that is sold there; on spot `played` says how drawn markets treat the job.
+    """
+
+    machines: OfferedMachines | None = None
+    usd: Figure | None = None
+    moved_usd: float | None = None
+    is_moved_known: bool = True
+    done_s: Figure | None = None
+    kwh: Figure | None = None
+    g_co2e: Figure | None = None
+    prices: list[KindPrice] = []
+    num_zones: int | None = None
+    played: PlayedOnSpot | None = None
+
+
+class MovedBytes(Result):
+    """What a job moves, in bytes: weights and data to where it runs, from `lies_in` where that was said; results out.
+
+    What comes from outside of all clouds is free. `data_bytes` is None where nobody says how much images or audio are.
+    """
+
+    weights_bytes: float
+    data_bytes: float | None
+    results_bytes: float
+    lies_in: str | None
+
+
+class LeastChange(Result):
+    """The least to which a limit, alone, would have to give way for some region to run the job."""
+
+    limit: str
+    asked: float
+    needed: float
 
 
 class Emitted(Result):
@@ -159,3 +224,35 @@ class RegionPlan(FleetMix):
         parts = [e.g_co2e_per_hour.value if e.g_co2e_per_hour is not None else None for e in self.emitted]
         known = [part for part in parts if part is not None]
         return sum(known) if parts and len(known) == len(parts) else None
+
+
+class JobRegionPlan(Judged):
+    """Where a job may run: every region that was looked at, the cheapest first; the first is chosen, where any is.
+
+    `ways`: the machines of its plan, any of which gets it done. `planned`: the cheapest of its plan, where that stands.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    job: str
+    deadline_s: float
+    ways: list[str]
+    planned: OfferedMachines
+    moved: MovedBytes
+    regions: list[JobRegionRow]
+    changes: list[LeastChange] = []
+    inputs: list[Input]
+    price_sources: list[PriceSource]
+    notes: list[str] = []
+    input_hash: str
+
+    @property
+    def answer(self) -> JobRegionRow | None:
+        """The cheapest region; None where none runs it as asked."""
+        return next((row for row in self.regions if row.is_chosen), None)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def is_feasible(self) -> bool:
+        """Whether a region runs the job as asked."""
+        return self.answer is not None
