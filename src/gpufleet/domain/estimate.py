@@ -34,9 +34,10 @@ class LoadCurves:
     `requests_per_s` is the arrival rate that keeps that batch decoding. `running_ratio` of the arrivals, per column,
     find others running, and a decode step of `step_s`; they wait `queue_s` for prompts and `room_s` for room,
     `queue_ratio` and `room_ratio` of them at all, and see first tokens `late_s` late (by `late_variance`, per column).
-    Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, and `own_step_s` of decode steps where others
-    run. Where requests differ, `prompt_squared_variation` says how much the times of prompts do, and `prompts` has
-    those of (class, statistic); `prompt` is the mean one. No token takes longer than `full_step_s`.
+    Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, of which a host that launches it takes
+    `prompt_launch_s` whatever its length, and `own_step_s` of decode steps where others run. Where requests differ,
+    `prompt_squared_variation` says how much the times of prompts do, and `prompts` has those of (class, statistic);
+    `prompt` is the mean one. No token takes longer than `full_step_s`.
     """
 
     batch: FloatArray
@@ -44,6 +45,7 @@ class LoadCurves:
     largest_batch: FloatArray
     step_s: FloatArray
     prompt_service_s: FloatArray
+    prompt_launch_s: FloatArray
     own_step_s: FloatArray
     prompt_load_ratio: FloatArray
     queue_s: FloatArray

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.performance.queueing import gated_wait_s, mean_wait_s
-from gpufleet.performance.serving import Lengths, Phases, prompt_service_s
+from gpufleet.performance.serving import Lengths, Phases, by_length, prompt_service_s
 from gpufleet.performance.shared_steps import step_rules
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
@@ -27,7 +27,8 @@ class Met:
 
     `running_ratio` of them find others running, and wait for steps of decoding. They wait `queue_s` for prompts,
     `queue_ratio` of them at all; their own takes `own_step_s` of decode steps that it shares, where others
-    run, beside its `service_s`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
+    run, beside its `service_s`, of which a host that launches it takes `launch_s` whatever its length; services vary by
+    `squared_variation`. `prompt_load_ratio`: share of the time that prompts take. First tokens are seen
     `late_s` late on average, with a `late_variance`   [s^2]. A token takes `full_step_s` at most: a decode step and all
     the prompts that it has room for.
     """
@@ -35,6 +36,8 @@ class Met:
     running_ratio: FloatArray
     own_step_s: FloatArray
     service_s: FloatArray
+    launch_s: FloatArray
+    squared_variation: FloatArray
     prompt_load_ratio: FloatArray
     queue_s: FloatArray
     queue_ratio: FloatArray
@@ -74,6 +77,7 @@ def met_by_arrivals(
     """
     rules, c = model.once(step_rules), model.candidates
     running, service_s = finds_others(batch), prompt_service_s(model, at)
+    squared_variation = squared_variation * by_length(service_s, at.launch_extra_s) ** 2
     others_s, each_per_s = running * step_s, rate / c.attention_dp
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens) - rules.own_steps * batch / c.num_groups
     steps = lengths.input_tokens / np.maximum(room, 1.0)
@@ -88,6 +92,8 @@ def met_by_arrivals(
         running_ratio=running,
         own_step_s=rules.own_steps * step_s * np.maximum(steps, 1.0),
         service_s=service_s,
+        launch_s=at.launch_extra_s,
+        squared_variation=squared_variation,
         prompt_load_ratio=load,
         queue_s=np.maximum(shared_s, queued_s - steps_s),
         queue_ratio=full_load,

@@ -14,6 +14,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.estimate import LoadCurves, PromptTimes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.performance.queueing import normal_quantile, wait_tail_s
+from gpufleet.performance.serving import of_length
 from gpufleet.performance.spread import Spread, after_wait, known_at, log_normal, summed
 
 MOST_GROWTH, LEAST_SHARE = 0.8, 1e-12
@@ -66,8 +67,8 @@ def mean_prompt_s(curves: LoadCurves, request_class: str) -> FloatArray:
 
 def own_prompt_s(curves: LoadCurves, prompt: PromptTimes) -> FloatArray:
     """A prompt's own time: alone where nothing runs, else in a step of the busy engine   [s]."""
-    ratio, running = np.asarray(prompt.service_ratio), curves.running_ratio
-    busy_s = curves.own_step_s + curves.prompt_service_s * ratio.reshape(-1, 1)
+    ratio, running = np.asarray(prompt.service_ratio).reshape(-1, 1), curves.running_ratio
+    busy_s = curves.own_step_s + of_length(curves.prompt_service_s, curves.prompt_launch_s, ratio)
     lone_s = np.outer(prompt.lone_s, 1 - running) + np.outer(prompt.host_s, running)
     return np.asarray(lone_s + busy_s * running)
 

@@ -78,7 +78,6 @@ def load_curves_of(
         room_s=waits.wait_s,
         room_ratio=waits.waiting_ratio,
         prompt=alone,
-        prompt_squared_variation=np.reshape(variation, (-1, 1)),
         prompts=prompts,
     )
 
@@ -87,6 +86,8 @@ def columns_of(met: Met) -> dict[str, FloatArray]:
     """What arrivals meet as curves hold it: [candidate, batch], or [batch] where it depends on the batch alone."""
     return {
         "prompt_service_s": by_candidate(met.service_s),
+        "prompt_launch_s": by_candidate(met.launch_s),
+        "prompt_squared_variation": by_candidate(met.squared_variation),
         "own_step_s": by_candidate(met.own_step_s),
         "prompt_load_ratio": by_candidate(met.prompt_load_ratio),
         "queue_s": by_candidate(met.queue_s),

@@ -29,6 +29,7 @@ from gpufleet.performance.shared_steps import (
     ComingPrompts,
     crowding,
     decoding_beside_prompts,
+    prompts_in_clumps,
     step_rules,
     steps_met_at_once,
     steps_until_back,
@@ -38,7 +39,7 @@ from gpufleet.records import dataclass
 
 HIGHEST_LOAD_RATIO = 0.95
 SHORTEST_SERVICE_S = 1e-9
-LAUNCHES_OF_A_PIECE = 2
+LAUNCHES_OF_A_PIECE, SHARPNESS = 2, 4
 
 
 @dataclass(frozen=True)
@@ -248,13 +249,15 @@ def launch_extra_s(
 ) -> FloatArray:
     """What a prompt adds to a step that the host launches kernel by kernel, where it needs longer than the device.
 
-    max(launches - t_decode, 0) / n; launches / n where prompts have steps of their own   [s]   n: prompts that share it
-    A prompt that takes several steps waits for the host in each.
+    x / n, x = max(launches - t_decode, 0), launches where prompts have steps of their own   [s]
+    n: `prompts_in_clumps`, at most 1 + room / input. A prompt that takes several steps waits for the host in each.
     """
     own, rules = batch / model.candidates.num_groups, model.once(step_rules)
     tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
     beside_s = np.maximum(launches_s(model, tokens) - rules.own_steps * step_s, 0.0)
-    return np.asarray(beside_s * np.maximum(lengths.input_tokens / rules.room_tokens, 1.0) / prompts.sharing)
+    clumps = prompts_in_clumps(prompts.per_step, beside_s / step_s)
+    sharing = np.minimum(clumps, 1 + rules.room_tokens / lengths.input_tokens)
+    return np.asarray(beside_s * np.maximum(lengths.input_tokens / rules.room_tokens, 1.0) / sharing)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
@@ -493,13 +496,29 @@ def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, clien
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
     """Time that a busy engine gives to one prompt, in queue and capacity alike   [s].
 
-    max((k + (phi - k) / n) t_prompt, `launch_extra_s`)
+    (a^4 + b^4)^(1/4), a = (k + (phi - k) / n) t_prompt, b = `launch_extra_s`: which takes longer differs among steps
     Of the n prompts that share a step the first costs phi of what it adds, the others what their kernels take,
     k t_prompt. n = min(m / (1 - exp(-m)), 1 + room / input_tokens), m prompts that come in a step on average: see
     `shared_steps`. A chunk of a prompt counts as one.
     """
     first, further = (model.candidates.engine_constant(f"{n}_ratio") for n in ("prefill_mixing", "decode_scale"))
-    return np.maximum((further + (first - further) / at.prompts.sharing) * at.prompt_extra_s, at.launch_extra_s)
+    device_s = (further + (first - further) / at.prompts.sharing) * at.prompt_extra_s
+    return np.asarray((device_s**SHARPNESS + at.launch_extra_s**SHARPNESS) ** (1 / SHARPNESS))
+
+
+def of_length(service_s: FloatArray, launch_s: FloatArray, ratio: Floats) -> FloatArray:
+    """Service of a prompt whose kernels take `ratio` of the mean one's; launches take as long for any   [s].
+
+    >>> float(of_length(np.array(2.0), np.array(0.0), 3.0))
+    6.0
+    """
+    device = service_s**SHARPNESS - launch_s**SHARPNESS
+    return np.asarray((np.maximum(device, 0.0) * ratio**SHARPNESS + launch_s**SHARPNESS) ** (1 / SHARPNESS))
+
+
+def by_length(service_s: FloatArray, launch_s: FloatArray) -> FloatArray:
+    """By how much a service grows with its kernels: dln(service) / dln(kernels) = (a / service)^4   [1]."""
+    return np.asarray(np.maximum(1 - (launch_s / np.maximum(service_s, SHORTEST_SERVICE_S)) ** SHARPNESS, 0.0))
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

@@ -17,6 +17,7 @@ from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 
 FEWEST_PROMPTS = 1e-12
+CLUMP_STEPS = 6
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
 UNDER_WAY = 0.5
@@ -33,6 +34,25 @@ def prompts_together(per_step: Floats) -> FloatArray:
     """
     mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
     return np.asarray(mean / busy_share(mean))
+
+
+def prompts_in_clumps(per_step: Floats, longer_ratio: Floats) -> FloatArray:
+    """Prompts of a step that has any, where such a step lasts longer, and prompts come meanwhile   [prompts].
+
+    n = m / p, p = (1 - exp(-a)) / (1 - exp(-a) + exp(-b)), a = m / (1 + p r), b = a (1 + r)
+    `per_step` m come in a step on average, a after a step without prompts, b after one with; `longer_ratio` r: what the
+    latter takes more, over the former. p: share of steps with prompts.
+
+    >>> prompts_in_clumps([0.5, 0.5], [0.0, 4.0]).round(2).tolist()
+    [1.27, 1.41]
+    """
+    mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
+    longer, busy = np.asarray(longer_ratio, dtype=np.float64), busy_share(mean)
+    for _ in range(CLUMP_STEPS):
+        after_none = mean / (1 + busy * longer)
+        some = busy_share(after_none)
+        busy = some / (some + np.exp(-after_none * (1 + longer)))
+    return np.asarray(mean / busy)
 
 
 def busy_share(per_step: Floats) -> FloatArray:

@@ -17,6 +17,7 @@ def curves_of(batch: np.ndarray, requests_per_s: np.ndarray, step_s: np.ndarray,
     quiet: dict[str, Any] = {
         "largest_batch": np.full(rows, np.inf),
         "prompt_service_s": nothing,
+        "prompt_launch_s": nothing,
         "own_step_s": step_s,
         "prompt_load_ratio": nothing,
         "queue_s": nothing,
