@@ -196,7 +196,7 @@ def without_generations(rows: Sequence[FormatSupport], gone: Collection[str]) ->
 
 
 def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
-    """A profile with the memory rules of a version; the newest ones where no version is given.
+    """A profile with the memory rules and figures of a version; the newest ones where no version is given.
 
     >>> remembering(find_engine("vllm"), "0.5.4").max_batch
     256
@@ -204,7 +204,30 @@ def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
     if version is None:
         return profile
     era = memory_era_of(profile, version)
-    return profile if era is None else with_memory_era(profile, era)
+    with_rules = profile if era is None else with_memory_era(profile, era)
+    return replace(with_rules, constants={**with_rules.constants, **earlier_figures(profile, version)})
+
+
+def earlier_figures(profile: EngineProfile, version: str) -> dict[str, Sourced]:
+    """Figures that newer versions than this one changed, as it had them.
+
+    >>> earlier_figures(find_engine("vllm"), "0.11.0")["shared_beside_tokens"].value
+    0.0
+    """
+    changed = [figure for figure in profile.earlier if version_key(version) < version_key(figure.until)]
+    oldest_last = sorted(changed, key=lambda figure: version_key(figure.until), reverse=True)
+    return {figure.name: figure.value for figure in oldest_last}
+
+
+def next_change(profile: EngineProfile, version: str | None) -> str | None:
+    """The first newer version whose memory rules or figures differ; None where this one's are today's.
+
+    >>> [next_change(find_engine("vllm"), version) for version in ("0.10.2", "0.11.0", None)]
+    ['0.11', '0.11.1', None]
+    """
+    bounds = [*(era.until for era in profile.memory_eras), *(figure.until for figure in profile.earlier)]
+    newer = [bound for bound in bounds if version is not None and version_key(version) < version_key(bound)]
+    return min(newer, key=version_key, default=None)
 
 
 def memory_era_of(profile: EngineProfile, version: str) -> MemoryEra | None:

@@ -18,7 +18,7 @@ from gpufleet.domain.encoder import LayerStack, Takes, Tower
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.runtime import Runtime
 from gpufleet.performance.attention_groups import DecodeAttention, Heads, InputAttention
-from gpufleet.performance.kernel_groups import KernelGroup, Part, StepTokens, as_met
+from gpufleet.performance.kernel_groups import Part, StepGroup, StepTokens, as_met
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.operator_groups import OperatorGroups
 
@@ -125,7 +125,7 @@ class PassOperations(OperatorGroups):
         at = self._counted(batches)
         return as_met((group, group.operations(at, self._seconds(group, batches))) for group in self.groups())
 
-    def _seconds(self, group: KernelGroup, inputs: FloatArray) -> FloatArray:
+    def _seconds(self, group: StepGroup, inputs: FloatArray) -> FloatArray:
         return as_in_larger(lambda each: group.seconds(self._counted(each)), inputs)
 
     def _counted(self, inputs: FloatArray) -> StepTokens:

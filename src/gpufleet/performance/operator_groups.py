@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count as counted_up
 from typing import TypeAlias
 
 import numpy as np
@@ -12,10 +13,10 @@ from gpufleet.domain.calibration import GemmCurves, StreamFormula
 from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     TOKENS,
-    KernelGroup,
     Part,
     Products,
     PromptProducts,
+    StepGroup,
     Streams,
     stacked,
 )
@@ -36,16 +37,21 @@ class OperatorGroups:
         self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
         self.formula = formula
         self.element_bytes = element_bytes
-        self.others: list[KernelGroup] = []
+        self.others: list[StepGroup] = []
         self._products: list[Product] = []
         self._prompt_products: list[Product] = []
         self._streams: list[tuple[Part, Floats]] = []
-        self._num_parts = 0
+        self._places = counted_up(1)
 
     def part(self, name: str, kernel: str, count: int) -> Part:
         """The next operator that a token meets, `count` times."""
-        self._num_parts += 1
-        return Part(name, kernel, count, self._num_parts)
+        return Part(name, kernel, count, next(self._places))
+
+    def apart(self) -> OperatorGroups:
+        """Operators met next that are gathered apart from the others."""
+        others = OperatorGroups(self.num_candidates, self.bandwidth_bytes_per_s, self.formula, self.element_bytes)
+        others._places = self._places
+        return others
 
     def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int, seen: int = TOKENS) -> None:
         """A product with an [n, k] matrix, of as many rows as `StepTokens.counted` holds in its row `seen`."""
@@ -59,12 +65,16 @@ class OperatorGroups:
         """An element-wise kernel that reads and writes so many elements for each token that is counted first."""
         self._streams.append((self.part(name, "elementwise", count), elements * self.element_bytes))
 
-    def groups(self) -> tuple[KernelGroup, ...]:
+    def groups(self) -> tuple[StepGroup, ...]:
         """All of them."""
         gathered = ((Products, self._products), (PromptProducts, self._prompt_products))
         products = [self._product_group(kind, rows) for kind, rows in gathered if rows]
         streams = [self._stream_group()] if self._streams else []
         return (*products, *self.others, *streams)
+
+    def products_and_streams(self) -> tuple[Products, Streams]:
+        """Its plain products and its element-wise kernels, at least one of each."""
+        return self._product_group(Products, self._products), self._stream_group()
 
     def _product_group(self, kind: type[Products], rows: Sequence[Product]) -> Products:
         parts, curves, seen, n, k = zip(*rows, strict=True)

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.catalog import engine_eras
-from gpufleet.catalog.engine_eras import EngineEra, era_of, load_engine, load_eras, version_key, with_era
+from gpufleet.catalog.engine_eras import (
+    EngineEra,
+    earlier_figures,
+    era_of,
+    load_engine,
+    load_eras,
+    version_key,
+    with_era,
+)
 from gpufleet.catalog.engines import find_engine
+from gpufleet.domain.engine import EarlierFigure
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.provenance import Sourced
 
@@ -115,3 +124,18 @@ def test_missing_step_constants_name_the_engines_that_have_some(monkeypatch: pyt
 def test_an_unknown_engine_offers_the_nearest() -> None:
     with pytest.raises(UnknownName, match="vllm"):
         load_engine("vlm")
+
+
+def test_a_version_keeps_the_figures_that_came_before_every_later_change() -> None:
+    changed = [EarlierFigure("steps_ahead", until, Sourced(value, "", "")) for until, value in (("0.9", 2), ("0.7", 1))]
+    profile = replace(find_engine("vllm"), earlier=tuple(changed))
+    found = [earlier_figures(profile, version) for version in ("0.6.1", "0.7", "0.9")]
+    assert [{name: figure.value for name, figure in figures.items()} for figures in found] == [
+        {"steps_ahead": 1}, {"steps_ahead": 2}, {},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_figures_that_changed_are_figures_that_the_engine_has(engine: str) -> None:
+    profile = find_engine(engine)
+    assert all(figure.name in profile.constants and figure.value.source for figure in profile.earlier)
