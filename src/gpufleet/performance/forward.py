@@ -136,6 +136,7 @@ class PassOperations(OperatorGroups):
             prefilling=inputs,
             prompt_tokens=np.array(self.tokens),
             counted=inputs * np.array(self.rows_per_input)[:, None],
+            in_flight=np.ones(1),
             is_decoding=always,
             is_prefilling=always,
             has_prefill=True,

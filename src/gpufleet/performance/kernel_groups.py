@@ -42,7 +42,7 @@ class StepTokens:
 
     `counted` holds, along the operator axis, what matrix products and exchanges work on: tokens of the group
     (TOKENS), sequences that get a next token (HEAD_ROWS), tokens of all groups of a stage (STAGE_TOKENS) and tokens
-    of prompts (PROMPT_TOKENS).
+    of prompts (PROMPT_TOKENS). `in_flight`: micro-batches that pipeline stages work on at once.
     """
 
     decoding: FloatArray
@@ -50,6 +50,7 @@ class StepTokens:
     prefilling: FloatArray
     prompt_tokens: FloatArray
     counted: FloatArray
+    in_flight: FloatArray
     is_decoding: BoolArray
     is_prefilling: BoolArray
     has_prefill: bool
@@ -260,6 +261,19 @@ class Products(KernelGroup):
 
     def _m(self, at: StepTokens) -> FloatArray:
         return np.asarray(at.counted[..., self.seen, :])
+
+
+@dataclass(frozen=True)
+class LastStageProducts(Products):
+    """Products of the last pipeline stage alone: it ends a token's pass for every micro-batch in flight."""
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each product for all micro-batches, as others of them pass before a token's next turn.
+
+        T = layers + a t_head   [s]   a micro-batches over pp stages take turns of layers / pp, the last of which also
+        makes logits; where a = pp, all wait for it: pp (layers / pp + t_head).
+        """
+        return super().seconds(at) * at.in_flight
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,9 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     Exchanges,
+    LastStageProducts,
     Part,
+    Products,
     StepGroup,
     kernel_of,
 )
@@ -376,7 +378,7 @@ class _Operators(OperatorGroups):
         shared, beside_tokens = self.apart(), self.candidates.engine_figure("shared_beside_tokens", 0.0)
         self._add_mlp(shared, SHARED, moe.shared_width / self.tp, moe.gated, count)
         self.add_stream(SHARED, 3 * self.arch.hidden_size, count)
-        return ExpertsTogether.of(routed, *shared.products_and_streams(), beside_tokens)
+        return ExpertsTogether.of(routed, shared.products_of(Products), shared.all_streams(), beside_tokens)
 
     def _exchange_with_experts(self, count: int) -> None:
         """TP ranks share tokens and only reduce; attention-DP groups gather all tokens first and scatter results."""
@@ -395,7 +397,9 @@ class _Operators(OperatorGroups):
 
     def add_head(self) -> None:
         width = self.arch.vocab_size / self.tp
-        self.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        head = self.apart()
+        head.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        self.others.append(head.products_of(LastStageProducts))
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
     def groups(self) -> tuple[StepGroup, ...]:

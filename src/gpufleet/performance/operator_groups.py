@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count as counted_up
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gpufleet.performance.kernel_groups import (
     stacked,
 )
 
+SomeProducts = TypeVar("SomeProducts", bound=Products)
 Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
 
 
@@ -69,18 +70,19 @@ class OperatorGroups:
         """All of them."""
         gathered = ((Products, self._products), (PromptProducts, self._prompt_products))
         products = [self._product_group(kind, rows) for kind, rows in gathered if rows]
-        streams = [self._stream_group()] if self._streams else []
+        streams = [self.all_streams()] if self._streams else []
         return (*products, *self.others, *streams)
 
-    def products_and_streams(self) -> tuple[Products, Streams]:
-        """Its plain products and its element-wise kernels, at least one of each."""
-        return self._product_group(Products, self._products), self._stream_group()
+    def products_of(self, kind: type[SomeProducts]) -> SomeProducts:
+        """Its plain products, at least one, as a group of this kind."""
+        return self._product_group(kind, self._products)
 
-    def _product_group(self, kind: type[Products], rows: Sequence[Product]) -> Products:
+    def _product_group(self, kind: type[SomeProducts], rows: Sequence[Product]) -> SomeProducts:
         parts, curves, seen, n, k = zip(*rows, strict=True)
         return kind(parts, curves, stacked(curves), np.array(seen), self._stacked(n), self._stacked(k))
 
-    def _stream_group(self) -> Streams:
+    def all_streams(self) -> Streams:
+        """Its element-wise kernels, at least one."""
         parts, moved_bytes = zip(*self._streams, strict=True)
         return Streams(parts, self.formula, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
 

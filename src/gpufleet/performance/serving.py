@@ -143,7 +143,7 @@ def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
-    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
+    t = max(k t_kernels + pp o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence. o_host: what a host that works while the device
@@ -176,11 +176,11 @@ class HostTimes:
 
 def host_times(model: StepModel) -> HostTimes:
     """The fitted constants of each candidate's engine on the kernels of its step."""
-    known, groups = model.candidates.engine_constant, model.candidates.attention_dp
+    c, known = model.candidates, model.candidates.engine_constant
     return HostTimes(
         scale_ratio=known("decode_scale_ratio"),
-        step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
-        sequence_s=known("sequence_overhead_s") / groups,
+        step_s=known("step_overhead_s") * c.micro_batches + known("kernel_overhead_s") * model.num_kernels,
+        sequence_s=known("sequence_overhead_s") / c.attention_dp,
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
@@ -310,8 +310,8 @@ def among_others_s(at: Phases, others: Floats, lengths: Lengths, service_s: Floa
 
 
 def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
-    """Other sequences that share a group's steps with one   [sequences]."""
-    return np.asarray(np.maximum(batch - 1, 0.0) / model.candidates.attention_dp)
+    """Other sequences that share the steps of one, those of its group and micro-batch   [sequences]."""
+    return np.asarray(np.maximum(batch - 1, 0.0) / model.candidates.num_groups)
 
 
 def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -410,7 +410,7 @@ def decoding_others(
     output, own = lengths.output_tokens, model.once(step_rules).own_steps
     away = steps_away(model, at, batch, lengths) + held_back_steps(model, batch, lengths, client)
     decoding = np.minimum(batch / (output + own), concurrency / (output + own + away)) * output
-    return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.attention_dp)
+    return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.num_groups)
 
 
 def steps_away(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -434,7 +434,7 @@ def loaded_ttft_s(
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """
-    groups, in_step = model.candidates.attention_dp, synchrony(model, client)
+    groups, in_step = model.candidates.num_groups, synchrony(model, client)
     service_s = np.maximum(prompt_service_s(model, at), SHORTEST_SERVICE_S)
     others = np.maximum(batch / groups - 1, 0.0)
     wait_s = loop_wait_s(others, batch / rate, service_s)

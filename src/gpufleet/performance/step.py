@@ -215,10 +215,17 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
         prefilling=prefilling[..., None, :],
         prompt_tokens=_operator_axis(np.where(is_prefilling, prompt, 1.0)),
         counted=np.maximum(counted, 1.0),
+        in_flight=_in_flight(load, c)[..., None, :],
         is_decoding=(decoding > 0)[..., None, :],
         is_prefilling=is_prefilling[..., None, :],
         has_prefill=load.has_prefill,
     )
+
+
+def _in_flight(load: StepLoad, candidates: Candidates) -> FloatArray:
+    """Micro-batches that hold a sequence: one at least, and no more than stages take at once."""
+    sequences = (load.decoding + np.asarray(load.prefilling)) / candidates.attention_dp
+    return np.asarray(np.clip(sequences, 1.0, candidates.micro_batches), dtype=np.float64)
 
 
 def _operator_axis(figure: Floats) -> FloatArray:

@@ -68,7 +68,9 @@ def engine(**constants: float) -> EngineProfile:
     return replace(load_engine("vllm"), constants=values)
 
 
-def model(name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, **constants: float) -> StepModel:
+def model(
+    name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, pp: int = 1, **constants: float
+) -> StepModel:
     arch, device = shipped_architecture(name), load_catalog().accelerators[gpu]
     zero = np.zeros(1, dtype=np.int64)
     candidates = Candidates(
@@ -78,7 +80,7 @@ def model(name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int =
         kv_precision=zero,
         engine=zero,
         tp=zero + 1,
-        pp=zero + 1,
+        pp=zero + pp,
         ep=zero + attention_dp,
         attention_dp=zero + attention_dp,
         link_is_pcie=np.array([False]),
@@ -432,3 +434,16 @@ def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_pat
     assert held_back_steps(groups, batch(8), LENGTHS, patient)[0] == 100
     assert held_back_steps(groups, batch(8), LENGTHS, hasty)[0] == 60
     assert held_back_steps(groups, batch(8), LENGTHS, USERS)[0] == 0
+
+
+def test_prompts_of_several_micro_batches_pass_the_stages_of_a_pipeline_at_once() -> None:
+    short = Lengths(2000.0, 20.0)
+    for sequences in (64.0, 256.0):
+        served = [full_queue(model(pp=pp), batch(pp * sequences), short) for pp in (1, 4)]
+        alone, piped = (found.requests_per_s[0] for found in served)
+        assert 3 * alone < piped < 4 * alone
+
+
+def test_every_stage_has_a_host_that_prepares_its_steps() -> None:
+    idle_s, busy_s = (engine_step_s(model(pp=4, step_overhead_s=s), np.array([5e-3]), batch(8)) for s in (0.0, 1e-3))
+    assert busy_s - idle_s == pytest.approx(4e-3)
