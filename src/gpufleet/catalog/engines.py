@@ -96,6 +96,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         earlier=tuple(_earlier(row) for row in table.get("earlier", ())),
+        releases=tuple(table.get("releases", ())),
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),

@@ -90,10 +90,10 @@ class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
     `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
-    that older versions had otherwise. `kv_of_weights` names the KV format that the engine takes from checkpoints of a
-    weight format, `newest_version` the newest that anything was measured of; None where engines are known by year.
-    `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one after the
-    other.
+    that older versions had otherwise; `releases` are its versions in order, by which those between two that were
+    measured are placed. `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format,
+    `newest_version` the newest that anything was measured of; None where engines are known by year. `splits_by_layer`:
+    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -117,6 +117,7 @@ class EngineProfile:
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
     earlier: tuple[EarlierFigure, ...] = ()
+    releases: tuple[str, ...] = ()
     repository: str | None = None
     newest_version: str | None = None
     dropped: tuple[DroppedGeneration, ...] = ()

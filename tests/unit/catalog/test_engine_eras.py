@@ -11,6 +11,7 @@ from gpufleet.catalog import engine_eras
 from gpufleet.catalog.engine_eras import (
     EngineEra,
     earlier_figures,
+    era_at,
     era_of,
     load_engine,
     load_eras,
@@ -139,3 +140,31 @@ def test_a_version_keeps_the_figures_that_came_before_every_later_change() -> No
 def test_figures_that_changed_are_figures_that_the_engine_has(engine: str) -> None:
     profile = find_engine(engine)
     assert all(figure.name in profile.constants and figure.value.source for figure in profile.earlier)
+
+
+@pytest.mark.parametrize(
+    ("engine", "older", "newer"), [("vllm", "0.4.2", "0.7.3"), ("tensorrt-llm", "0.14.0", "0.21.0")]
+)
+def test_a_version_between_two_measured_eras_takes_what_lies_between(engine: str, older: str, newer: str) -> None:
+    measured, between = era_at(engine, older).constants, era_at(engine, newer).constants
+    eras = load_eras()[engine]
+    following = eras[eras.index(era_of(engine, older)) + 1].constants
+    for name in ("decode_scale_ratio", "step_overhead_s", "prefill_scale_ratio"):
+        ends = sorted(era[name].value for era in (measured, following))
+        assert ends[0] <= between[name].value <= ends[1]
+    assert between["step_overhead_s"] != measured["step_overhead_s"]
+    assert between["tpot_log_high"].value == max(era["tpot_log_high"].value for era in (measured, following))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_versions_that_were_measured_and_the_newest_keep_the_constants_of_their_era(engine: str) -> None:
+    for era in load_eras()[engine]:
+        for version in era.measured or ():
+            assert era_at(engine, version) is era_of(engine, version) is era
+    assert era_at(engine) is era_of(engine)
+
+
+def test_every_release_on_the_way_comes_nearer() -> None:
+    steps = [era_at("vllm", version).constants["step_overhead_s"].value for version in find_engine("vllm").releases]
+    of_old = steps[: find_engine("vllm").releases.index("0.8.0")]
+    assert of_old == sorted(of_old, reverse=True) or of_old == sorted(of_old)
