@@ -198,7 +198,8 @@ class PointBatch:
             return np.ones(len(self.points), dtype=np.bool_)
         tpot, ttft = self.measured["tpot"], self.measured["ttft"]
         model = self.model.with_constants(NEUTRAL)
-        at = phases(model, np.minimum(self.concurrency, self.largest_batch), self.lengths)
+        batch = np.minimum(self.concurrency, self.largest_batch)
+        at = phases(model, batch, self.lengths, self.client.gather_steps)
         rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 

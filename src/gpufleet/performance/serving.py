@@ -117,22 +117,27 @@ def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(batch, lengths.mean_decode_context_tokens)
 
 
-def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths) -> StepLoad:
+def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> StepLoad:
     """A step in which the prompts that come together join the other sequences of `batch`."""
-    prompts = coming_prompts(model, batch, lengths).together * model.candidates.num_groups
+    coming = coming_prompts(model, batch, lengths, gather_steps)
+    prompts = coming.together * coming.busy_groups * model.candidates.micro_batches
     others = np.maximum(batch - 1, 0.0)
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
-def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths) -> ComingPrompts:
-    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average."""
-    room = model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
-    return ComingPrompts.of(batch / lengths.output_tokens / model.candidates.num_groups, room, lengths.input_tokens)
+def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> ComingPrompts:
+    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average.
+
+    Groups of attention-DP step together; those that wait for each other's prompts have them in the same step.
+    """
+    c, room = model.candidates, model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
+    per_step = batch / lengths.output_tokens / c.num_groups
+    return ComingPrompts.of(per_step, room, lengths.input_tokens, c.attention_dp.astype(np.float64), gather_steps)
 
 
-def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> list[StepLoad]:
     """The two kinds of steps at these batches."""
-    return [decode_load(batch, lengths), mixed_load(model, batch, lengths)]
+    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, gather_steps)]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -217,21 +222,22 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
-def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
+def phases(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> Phases:
     """Decode step at `batch`, and what one prompt adds to such a step.
 
     Prompts that come together share a step and the reading of the weights:
-    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together per group.
+    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any.
     """
-    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths))
-    return phases_of(model, decode_s, mixed_s, batch, lengths)
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths, gather_steps))
+    return phases_of(model, decode_s, mixed_s, batch, lengths, gather_steps)
 
 
 def phases_of(
-    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths
-) -> Phases:
+    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths,
+    gather_steps: Floats = 0.0,
+) -> Phases:  # fmt: skip
     """The same where the kernels of `busy_loads` are known."""
-    prompts = coming_prompts(model, batch, lengths)
+    prompts = coming_prompts(model, batch, lengths, gather_steps)
     extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
     return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s, prompts)
 
@@ -304,8 +310,11 @@ def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in
 
 
 def among_others_s(at: Phases, others: Floats, lengths: Lengths, service_s: FloatArray, in_step: Floats) -> FloatArray:
-    """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn."""
-    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens
+    """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn.
+
+    A step of attention-DP takes as long as that of the group with the longest prompt: `stalls` for each of one's own.
+    """
+    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens * at.prompts.stalls
     return np.asarray(at.decode_step_s + met * service_s, dtype=np.float64)
 
 
@@ -341,7 +350,7 @@ def closed_loop(
     """
     concurrency = np.asarray(concurrency, dtype=np.float64)
     batch = loop_batch(model, concurrency, lengths, largest_batch)
-    at = phases(model, batch, lengths)
+    at = phases(model, batch, lengths, client.gather_steps)
     service_s = prompt_service_s(model, at)
     others = decoding_others(model, at, concurrency, batch, lengths, client)
     again = 1 + computed_again(model, concurrency, lengths, largest_batch)

@@ -402,13 +402,22 @@ def test_engines_without_a_limit_record_every_context() -> None:
     assert eager_share(model(), Lengths(100_000.0, 10.0))[0] == 0
 
 
-def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
+def test_groups_of_attention_dp_wait_for_each_others_prompts_unless_all_have_one_at_once() -> None:
     single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
-    extra = [
-        tpot_s(m, phases(m, batch(64), LENGTHS), batch(64), LENGTHS) - phases(m, batch(64), LENGTHS).decode_step_s
-        for m in (single, groups)
-    ]
-    assert extra[1] < 0.6 * extra[0]
+
+    def extra_s(m: StepModel, gather_steps: float = 0.0) -> float:
+        at = phases(m, batch(64), LENGTHS, gather_steps)
+        return float((tpot_s(m, at, batch(64), LENGTHS) - at.decode_step_s)[0])
+
+    assert extra_s(groups, 100.0) < 0.6 * extra_s(single) < extra_s(groups) < extra_s(single)
+
+
+def test_a_queue_in_a_group_holds_its_own_prompts_alone() -> None:
+    groups = model("qwen3-30b-a3b", attention_dp=4)
+    apart, together = (phases(groups, batch(64), LENGTHS, steps) for steps in (0.0, 100.0))
+    assert apart.prompts.stalls > 1.5
+    assert together.prompts.stalls == 1.0
+    assert apart.prompt_extra_s < together.prompt_extra_s
 
 
 def test_a_first_token_among_many_waits_for_running_steps_and_a_lone_one_for_none() -> None:
