@@ -168,3 +168,11 @@ def test_every_release_on_the_way_comes_nearer() -> None:
     steps = [era_at("vllm", version).constants["step_overhead_s"].value for version in find_engine("vllm").releases]
     of_old = steps[: find_engine("vllm").releases.index("0.8.0")]
     assert of_old == sorted(of_old, reverse=True) or of_old == sorted(of_old)
+
+
+@pytest.mark.parametrize(
+    ("engine", "older", "newer"), [("tensorrt-llm", "1.0.0", "1.1.0"), ("vllm", "0.17.1", "0.18.0")]
+)
+def test_experts_made_for_the_gpu_came_with_a_version(engine: str, older: str, newer: str) -> None:
+    taken = [load_engine(engine, version).figure("general_experts", 0.0) for version in (older, newer, None)]
+    assert taken == [1.0, 0.0, 0.0]
