@@ -217,3 +217,12 @@ def test_sglang_on_b200_spread_whole_experts_before_its_runs_were_labelled_so() 
     """InferenceX pull/242: until pull/204 the fp4 runs had --enable-ep-moe, which is EP of all GPUs."""
     run = inferencex_row(gpu_id="B200", precision="nvfp4", tp="4", num_gpus="4", ep="1")
     assert layout_of(run, "sglang").ep == 4
+
+
+@pytest.mark.parametrize(
+    ("tp", "attention_dp", "of_a_group"), [("8", "8", 1), ("8", "4", 2), ("1", "8", 1), ("8", "1", 8)]
+)
+def test_attention_dp_over_the_gpus_of_tp_splits_them(tp: str, attention_dp: str, of_a_group: int) -> None:
+    stated = row_of(engine="SGLang", gpu_id="B200", num_gpus="8", tp=tp, attention_dp=attention_dp, ep="8")
+    layout = layout_of(stated, "sglang")
+    assert (layout.tp, layout.attention_dp, layout.ep, layout.num_gpus) == (of_a_group, int(attention_dp), 8, 8)
