@@ -131,8 +131,11 @@ class ExpertsTogether(StepGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each part, of which those that run at once hide some of each other's."""
         alone_s = np.concatenate([group.seconds(at) for group in self._groups], axis=-2)
+        is_beside = self._is_beside(at)
+        if not is_beside.any():
+            return alone_s
         least_s = np.concatenate([group.least_s(at) for group in self._groups], axis=-2)
-        return np.where(self._is_beside(at), side_by_side_s(alone_s, least_s), alone_s)
+        return np.where(is_beside, side_by_side_s(alone_s, least_s), alone_s)
 
     def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
         """The parts one by one with their work."""

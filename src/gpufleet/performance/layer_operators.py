@@ -397,9 +397,11 @@ class _Operators(OperatorGroups):
 
     def add_head(self) -> None:
         width = self.arch.vocab_size / self.tp
-        head = self.apart()
+        has_stages = bool(np.any(self.candidates.micro_batches > 1))
+        head = self.apart() if has_stages else self
         head.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
-        self.others.append(head.products_of(LastStageProducts))
+        if has_stages:
+            self.others.append(head.products_of(LastStageProducts))
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
     def groups(self) -> tuple[StepGroup, ...]:
