@@ -78,14 +78,14 @@ class RoutedExperts(KernelGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's routed experts; see `experts_s`."""
+        return self.timed(at)[0]
+
+    def timed(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
+        """Seconds of each layer's routed experts, and those at peak."""
         load = self._load(at)
         coordinates = (log2(load.rows / load.experts), log2(load.experts), *self.log_sizes)
-        return curve_s(self.at_widths, self.roofline.seconds_in(load.experts, load.rows), coordinates)
-
-    def least_s(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's routed experts at peak."""
-        load = self._load(at)
-        return self.roofline.seconds_in(load.experts, load.rows)
+        least_s = self.roofline.seconds_in(load.experts, load.rows)
+        return curve_s(self.at_widths, least_s, coordinates), least_s
 
     def work(self, at: StepTokens) -> Work:
         """The weights of every active expert once, and the rows that they work on."""
@@ -130,11 +130,11 @@ class ExpertsTogether(StepGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each part, of which those that run at once hide some of each other's."""
-        alone_s = np.concatenate([group.seconds(at) for group in self._groups], axis=-2)
-        is_beside = self._is_beside(at)
+        timed = [group.timed(at) for group in self._groups]
+        alone_s, is_beside = np.concatenate([seconds for seconds, _ in timed], axis=-2), self._is_beside(at)
         if not is_beside.any():
             return alone_s
-        least_s = np.concatenate([group.least_s(at) for group in self._groups], axis=-2)
+        least_s = np.concatenate([least for _, least in timed], axis=-2)
         return np.where(is_beside, side_by_side_s(alone_s, least_s), alone_s)
 
     def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:

@@ -242,12 +242,13 @@ class Products(KernelGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product; see `gemm_s`."""
-        m = self._m(at)
-        return curve_s(self.at_widths, self.roofline.seconds(m), (log2(m), *self.log_widths))
+        return self.timed(at)[0]
 
-    def least_s(self, at: StepTokens) -> FloatArray:
-        """Seconds of each product at peak."""
-        return self.roofline.seconds(self._m(at))
+    def timed(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
+        """Seconds of each product, and those at peak."""
+        m = self._m(at)
+        least_s = self.roofline.seconds(m)
+        return curve_s(self.at_widths, least_s, (log2(m), *self.log_widths)), least_s
 
     def work(self, at: StepTokens) -> Work:
         """Both operands once and the result once."""
@@ -369,9 +370,9 @@ class Streams(KernelGroup):
     def _all_run(self) -> bool:
         return bool(np.all(self.bytes_per_token > 0))
 
-    def least_s(self, at: StepTokens) -> FloatArray:
-        """Seconds of each kernel at the bandwidth of the device."""
-        return self._size_bytes(at) / self.bandwidth_bytes_per_s
+    def timed(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
+        """Seconds of each kernel, and those at the bandwidth of the device."""
+        return self.seconds(at), self._size_bytes(at) / self.bandwidth_bytes_per_s
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is anything to move."""
