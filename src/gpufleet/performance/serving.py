@@ -438,8 +438,10 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + running steps + (1 - s) wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
+    lone request + running steps + (1 - s) wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt
+    + m (p - 1) prompts   [s]
     Running steps: `idle_ttft_s`; wait: `loop_wait_s`. Clients in step (s) send together: prompt i waits for i - 1.
+    An engine that looks for requests every p steps prefills the m p that came since at once, as their tokens end.
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """
@@ -448,7 +450,8 @@ def loaded_ttft_s(
     others = np.maximum(batch / groups - 1, 0.0)
     wait_s = loop_wait_s(others, batch / rate, service_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
-    queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s
+    polled_s = at.prompts.per_step * (np.maximum(np.asarray(client.poll_interval_steps), 1.0) - 1) * service_s
+    queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s + polled_s
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), others)
     held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
     return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)

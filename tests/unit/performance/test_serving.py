@@ -335,7 +335,9 @@ def test_no_prefill_is_faster_than_the_arithmetic_of_the_datasheet(engine_name: 
 def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_not_the_later() -> None:
     ideal = model(poll_wait_ratio=0.5)
     each, rarely = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(poll_interval_steps=n)) for n in (1.0, 31.0))
-    np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * phases(ideal, batch(4), LENGTHS).decode_step_s)
+    at = phases(ideal, batch(4), LENGTHS)
+    found_s = 30 * at.prompts.per_step * prompt_service_s(ideal, at)
+    np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * at.decode_step_s + found_s, rtol=1e-3)
     np.testing.assert_allclose(rarely.tpot_s, each.tpot_s, rtol=5e-3)
 
 
@@ -456,3 +458,12 @@ def test_prompts_of_several_micro_batches_pass_the_stages_of_a_pipeline_at_once(
 def test_every_stage_has_a_host_that_prepares_its_steps() -> None:
     idle_s, busy_s = (engine_step_s(model(pp=4, step_overhead_s=s), np.array([5e-3]), batch(8)) for s in (0.0, 1e-3))
     assert busy_s - idle_s == pytest.approx(4e-3)
+
+
+def test_prompts_that_are_found_at_the_same_time_end_together() -> None:
+    polls = [Client(poll_interval_steps=steps) for steps in (1.0, 11.0, 31.0)]
+    engine_of_polls = model(poll_wait_ratio=0.0)
+    first_s = [closed_loop(engine_of_polls, batch(64), LENGTHS, 64.0, client).ttft_s[0] for client in polls]
+    at = phases(engine_of_polls, batch(64), LENGTHS)
+    found_s = at.prompts.per_step[0] * prompt_service_s(engine_of_polls, at)[0]
+    assert np.diff(first_s) == pytest.approx([10 * found_s, 20 * found_s], rel=0.02)
