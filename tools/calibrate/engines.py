@@ -30,6 +30,7 @@ from tools.calibrate.serving_rows import (
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
+from gpufleet.catalog.engine_eras import NAMED_BUILD, version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.arrays import FloatArray
@@ -373,6 +374,7 @@ def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) 
     lines += [
         f'grade = "{era.grade}"',
         f'source = "{SOURCE}"',
+        *measured_line(data),
         f"points = {points}",
         f"models = {models}".replace("'", '"'),
     ]
@@ -381,6 +383,13 @@ def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) 
         f'{name} = {{ value = {value:.6g}, unit = "{units.get(name, "ln")}" }}' for name, value in constants.items()
     ]
     return "\n".join(lines)
+
+
+def measured_line(data: Sequence[PointBatch]) -> list[str]:
+    """The oldest and the newest release among the rows of an era; nothing where none states one."""
+    versions = {point.version for batch in data for point in batch.points if point.version is not None}
+    releases = sorted((v for v in versions if version_key(v) != NAMED_BUILD), key=lambda v: (version_key(v), v))
+    return [f'measured = ["{releases[0]}", "{releases[-1]}"]'] if releases else []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

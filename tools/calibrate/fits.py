@@ -95,6 +95,8 @@ def fits_of(operator: Operator, gpu: Path, accelerator: Accelerator, by_engine: 
             yield whole
             if by_engine and operator.tables_per_engine:
                 yield from engine_fits(operator, usable, accelerator, whole)
+            if by_engine and operator.name == "experts":
+                yield from general_fits(operator, gpu, accelerator, whole)
 
 
 def engine_fits(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, whole: Fit) -> Iterator[Fit]:
@@ -107,6 +109,17 @@ def engine_fits(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator
         elif is_worth_a_table(operator, rows, name):
             own = rows[rows.engine == name]
             yield replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=engine)
+
+
+def general_fits(operator: Operator, gpu: Path, accelerator: Accelerator, whole: Fit) -> Iterator[Fit]:
+    """The tables of experts where an engine takes no kernels made for the GPU, on GPUs that have such kernels."""
+    if gpu.name not in kernel_tables.SUPERSEDED_ON:
+        return
+    rows = kernel_tables.general_expert_rows(gpu)
+    for name, engine in ENGINES.items():
+        own = rows[(rows.engine == name) & (rows.precision == whole.key)]
+        if len(own) >= FEWEST_OF_ENGINE:
+            yield replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=f"{engine} general")
 
 
 def collective_of_engine(

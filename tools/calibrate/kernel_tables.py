@@ -7,7 +7,7 @@ collectives, where versions differ mainly by the host they ran on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +52,9 @@ PROXY_KERNELS = "situ_as_silu|w4a4mxfp4moe_marlin"  # a stand-in for the model's
 UNTUNED_KERNELS = "trtllm_mxfp4_bf16"  # slower than published gpt-oss runs of vLLM on B200: taken to be MXFP8 there
 MADE_FOR_BLACKWELL = "flashinfer_trtllm|min_latency"
 GENERAL_KERNELS = ["moe_torch_flow_cutlass", "moe_torch_flow_nongated"]
+MADE_FOR_ANY = {"vllm": "vllm_fused_moe", "trtllm": "moe_torch_flow_cutlass"}
+SUPERSEDED_PRECISIONS = ["nvfp4"]  # of TensorRT-LLM's general kernels; in other formats its tables hold them
+SUPERSEDED_ON = ("b200_sxm", "b300_sxm")
 SLOW_INT4_VERSIONS = ["0.19.0"]  # vLLM: Marlin on Blackwell, three to seven times slower than later
 PLAIN_TOP_K = 22  # Nemotron Super and Ultra: experts without a gate, which not every table says
 PLAIN_SHAPE = (2688, 1856)  # Nemotron Nano
@@ -80,8 +83,13 @@ def table_files(gpu: Path, family: str, table: str) -> Iterator[tuple[str, str, 
         yield path.parts[-3], path.parts[-2], path
 
 
-def newest_rows(gpu: Path, family: str, table: str, shape: list[str], label: str) -> pd.DataFrame:
-    """All engines; of each engine the newest version that measured a shape, all its kernels."""
+def newest_rows(
+    gpu: Path, family: str, table: str, shape: list[str], label: str, kernels: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """All engines; of each engine the newest version that measured a shape, all its kernels.
+
+    `kernels`: those that are asked for, by engine; other engines have none.
+    """
     files = sorted(table_files(gpu, family, table), key=lambda item: version_key(item[1]))
     frames = [
         pd.read_parquet(path).assign(engine=engine, version=version, age=age)
@@ -90,6 +98,8 @@ def newest_rows(gpu: Path, family: str, table: str, shape: list[str], label: str
     if not frames:
         return pd.DataFrame()
     rows = pd.concat(frames, ignore_index=True)
+    if kernels is not None:
+        rows = rows[rows.kernel_source == rows.engine.map(kernels)]
     newest = rows.groupby([*shape, label, "engine"], dropna=False).age.transform("max")
     rows = rows[rows.age == newest]
     return rows.assign(latency_s=rows.latency * MILLISECOND)
@@ -159,14 +169,29 @@ def absorb_rows(gpu: Path) -> pd.DataFrame:
 
 def expert_rows(gpu: Path) -> pd.DataFrame:
     """tokens, h, i, top_k, experts, moe_tp, ep, products (2 where a model has no gate) under power-law routing."""
-    shape = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
-    rows = newest_rows(gpu, "moe", "moe_perf", [*shape, "distribution"], "moe_dtype")
-    rows = labelled(rows[rows.distribution.str.startswith("power_law")], "moe_dtype", EXPERT_PRECISIONS)
+    rows = routed_rows(gpu)
     rows = rows[~((rows.precision == "int4") & rows.version.isin(SLOW_INT4_VERSIONS))]
     rows = rows[~rows.kernel_source.str.contains(f"{PROXY_KERNELS}|{UNTUNED_KERNELS}")]
-    rows = without_superseded(rows)
+    return current_versions(with_products(without_superseded(rows)))
+
+
+def general_expert_rows(gpu: Path) -> pd.DataFrame:
+    """The same of kernels that are not made for the GPU, which engines ran before they took those that are."""
+    rows = routed_rows(gpu, MADE_FOR_ANY)
+    return with_products(rows[rows.precision.isin(SUPERSEDED_PRECISIONS) | (rows.engine == "vllm")])
+
+
+def routed_rows(gpu: Path, kernels: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Routed experts under power-law routing, in formats that gpufleet knows."""
+    shape = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
+    rows = newest_rows(gpu, "moe", "moe_perf", [*shape, "distribution"], "moe_dtype", kernels)
+    return labelled(rows[rows.distribution.str.startswith("power_law")], "moe_dtype", EXPERT_PRECISIONS)
+
+
+def with_products(rows: pd.DataFrame) -> pd.DataFrame:
+    """With the products of an expert: two where a model has no gate."""
     plain = (rows.topk == PLAIN_TOP_K) | ((rows.hidden_size == PLAIN_SHAPE[0]) & (rows.inter_size == PLAIN_SHAPE[1]))
-    return current_versions(rows.assign(products=np.where(plain, 2, 3)))
+    return rows.assign(products=np.where(plain, 2, 3))
 
 
 def without_superseded(rows: pd.DataFrame) -> pd.DataFrame:

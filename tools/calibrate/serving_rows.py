@@ -18,7 +18,7 @@ from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.benchmark_scripts import StartLimits
 from gpufleet.catalog.calibration import Loan, load_calibration
-from gpufleet.catalog.engine_eras import memory_era_of, remembering
+from gpufleet.catalog.engine_eras import next_change, remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
@@ -198,7 +198,8 @@ class PointBatch:
             return np.ones(len(self.points), dtype=np.bool_)
         tpot, ttft = self.measured["tpot"], self.measured["ttft"]
         model = self.model.with_constants(NEUTRAL)
-        at = phases(model, np.minimum(self.concurrency, self.largest_batch), self.lengths)
+        batch = np.minimum(self.concurrency, self.largest_batch)
+        at = phases(model, batch, self.lengths, self.client.gather_steps)
         rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 
@@ -237,14 +238,8 @@ def batches(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> 
     """The points grouped by model, engine and scenario."""
     groups: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for p in points:
-        groups[p.model_id, p.engine, p.scenario, remembered_version(p), p.limits].append(p)
+        groups[p.model_id, p.engine, p.scenario, next_change(find_engine(p.engine), p.version), p.limits].append(p)
     return [_batch(tuple(group), instead) for group in groups.values()]
-
-
-def remembered_version(point: Point) -> str | None:
-    """The newest version with the memory and kernels of a point's version; None where they are today's."""
-    era = None if point.version is None else memory_era_of(find_engine(point.engine), point.version)
-    return None if era is None else era.newest
 
 
 def engine_of_point(point: Point) -> EngineProfile:

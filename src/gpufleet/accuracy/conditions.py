@@ -111,7 +111,10 @@ class StatedLayout:
 
 
 def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
-    """The layout that a row states; GPUs without TP are a split by layer in engines that split so, else TP."""
+    """The layout that a row states; GPUs without TP are a split by layer in engines that split so, else TP.
+
+    TP and attention-DP over the same GPUs, as engines are started (--tp 8 --dp 8), are groups of fewer GPUs each.
+    """
     gpu = row.text("gpu_id", "gpu")
     if not gpu:
         raise UsageError("GPU not stated")
@@ -122,6 +125,8 @@ def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
         by_layer = find_engine(engine).splits_by_layer
         tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
         pp = num_gpus if by_layer else pp
+    if tp * pp == num_gpus and tp % attention_dp == 0:
+        tp //= attention_dp
     layout = StatedLayout(gpu, tp, pp, expert_groups(row, engine, tp, attention_dp), attention_dp)
     if row.text("num_gpus") and not summed and layout.num_gpus != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{layout.num_gpus} of {num_gpus}")

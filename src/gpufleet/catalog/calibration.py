@@ -38,6 +38,7 @@ from gpufleet.domain.calibration import (
     StateFormulas,
     StreamFormula,
     VisionFormula,
+    kernels_instead,
 )
 from gpufleet.domain.habits import Habits
 from gpufleet.domain.precision import PRECISIONS, Precision
@@ -323,7 +324,10 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
         for engine in ENGINES_WITH_KERNELS
         if engine == EVERY_ENGINE or engine in own
     }
-    picks = [pick for engine in ENGINES_WITH_KERNELS for pick in of_engine.get(engine, of_engine[EVERY_ENGINE])]
+    known = {
+        engine: next(of_engine[e] for e in kernels_instead(engine) if e in of_engine) for engine in ENGINES_WITH_KERNELS
+    }
+    picks = [pick for engine in ENGINES_WITH_KERNELS for pick in known[engine]]
     shape = len(ENGINES_WITH_KERNELS), len(accelerators), len(precisions)
     columns = dict(zip(Pick._fields, zip(*picks, strict=True), strict=True))
 
@@ -373,13 +377,13 @@ def _choices_and_widened(operator: str, donor: str, precision: str, engine: str)
 def _choices(operator: str, donor: str, precision: str, engine: str) -> tuple[Choice, ...]:
     """Tables that could serve a precision, best first: the donor's own, a lender's, then the donor's fallbacks.
 
-    Of each the engine's own table, else that of the fastest kernels.
+    Of each the engine's own table, or what stands for it, else that of the fastest kernels.
     """
     tables, group = read_tables(operator), RULES_OF[operator]
     lenders = transfer_rules()["lender"].get(group, {})
     keys = [precision, *transfer_rules()["fallback"][group].get(precision, ())]
     owners = [(owner, key) for key in keys for owner in (donor, lenders.get(key, ""))]
-    places = [(*owner, kernels) for owner in owners for kernels in dict.fromkeys((engine, EVERY_ENGINE))]
+    places = [(*owner, kernels) for owner in owners for kernels in kernels_instead(engine)]
     native = PRECISIONS[precision].arithmetic
     return tuple(
         Choice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -24,17 +25,22 @@ VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
 NAMED_BUILD = (sys.maxsize,)
 STATED_FIRST = re.compile(r"(v?[0-9]+(?:\.[0-9]\w*)+)(?=[\s(,;])", re.ASCII)
 LAST_OF_A_SERIES = ".99"
+RANGE_UNIT = "ln"
 
 
 @dataclass(frozen=True)
 class EngineEra:
-    """Versions of one engine that share step constants; `until` is the first version that no longer belongs."""
+    """Versions of one engine that share step constants; `until` is the first version that no longer belongs.
+
+    `measured`: the oldest and the newest version that the constants were fitted to, where rows state one.
+    """
 
     engine: str
     name: str
     until: str | None
     grade: str
     constants: Mapping[str, Sourced]
+    measured: tuple[str, str] | None = None
 
     def holds(self, version: str) -> bool:
         """Whether a version belongs to this era or an older one."""
@@ -74,7 +80,8 @@ def _era(row: Mapping[str, Any]) -> EngineEra:
         name: Sourced(c["value"], c["unit"], row["source"], c.get("low"), c.get("high"))
         for name, c in row["constants"].items()
     }
-    return EngineEra(row["engine"], row["name"], row.get("until"), row["grade"], constants)
+    measured = (row["measured"][0], row["measured"][1]) if "measured" in row else None
+    return EngineEra(row["engine"], row["name"], row.get("until"), row["grade"], constants, measured)
 
 
 def era_of(engine: str, version: str | None = None) -> EngineEra:
@@ -83,6 +90,41 @@ def era_of(engine: str, version: str | None = None) -> EngineEra:
     if not eras:
         raise DataMissing(f"no step constants are known for {engine}", hint=f"Known: {', '.join(load_eras())}.")
     return next(era for era in eras if era.until is None or (version is not None and era.holds(version)))
+
+
+def era_at(engine: str, version: str | None = None) -> EngineEra:
+    """The era of a version, its constants on the way to those of the next one where it is newer than what was measured.
+
+    c = c_era + w (c_next - c_era), w: releases since the newest that the era was fitted to, over those until the oldest
+    that the next one was fitted to. Ranges (ln) are the wider of both. What is older than all that an era was fitted to
+    takes its constants: an era begins where an engine was rewritten.
+    """
+    era = era_of(engine, version)
+    newer = [other for other in load_eras()[era.engine] if other.measured and _age(other) > _age(era)]
+    if version is None or era.measured is None or not newer:
+        return era
+    releases, following = find_engine(engine).releases, newer[0]
+    weight = share_of_releases(releases, version, era.measured[1], following.measured[0] if following.measured else "")
+    constants = {name: between(c, following.constants[name], weight) for name, c in era.constants.items()}
+    return replace(era, constants=constants) if weight > 0 else era
+
+
+def share_of_releases(releases: Sequence[str], version: str, start: str, end: str) -> float:
+    """How far a version lies between two others, by the releases of its engine; 0 before both, 1 after both.
+
+    >>> share_of_releases(["0.1", "0.2", "0.2.1", "1.0"], "0.2.1", "0.1", "1.0")
+    0.6666666666666666
+    """
+    order = sorted(map(version_key, releases))
+    at, first, last = (bisect_right(order, version_key(each)) for each in (version, start, end))
+    return min(max((at - first) / max(last - first, 1), 0.0), 1.0)
+
+
+def between(start: Sourced, end: Sourced, weight: float) -> Sourced:
+    """A constant part of the way to another; of two ends of a range, in ln, the one that is further out."""
+    if start.unit == RANGE_UNIT:
+        return max(start, end, key=lambda figure: abs(figure.value))
+    return replace(start, value=start.value + weight * (end.value - start.value))
 
 
 def release_in(profile: EngineProfile, label: str) -> str:
@@ -169,7 +211,7 @@ def newer_than_known(profile: EngineProfile, version: str) -> str | None:
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
     checked = checked_version(engine, version)
-    return with_era(remembering(running_on(find_engine(engine), checked), checked), era_of(engine, checked))
+    return with_era(remembering(running_on(find_engine(engine), checked), checked), era_at(engine, checked))
 
 
 def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:
@@ -196,7 +238,7 @@ def without_generations(rows: Sequence[FormatSupport], gone: Collection[str]) ->
 
 
 def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
-    """A profile with the memory rules of a version; the newest ones where no version is given.
+    """A profile with the memory rules and figures of a version; the newest ones where no version is given.
 
     >>> remembering(find_engine("vllm"), "0.5.4").max_batch
     256
@@ -204,7 +246,30 @@ def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
     if version is None:
         return profile
     era = memory_era_of(profile, version)
-    return profile if era is None else with_memory_era(profile, era)
+    with_rules = profile if era is None else with_memory_era(profile, era)
+    return replace(with_rules, constants={**with_rules.constants, **earlier_figures(profile, version)})
+
+
+def earlier_figures(profile: EngineProfile, version: str) -> dict[str, Sourced]:
+    """Figures that newer versions than this one changed, as it had them.
+
+    >>> earlier_figures(find_engine("vllm"), "0.11.0")["shared_beside_tokens"].value
+    0.0
+    """
+    changed = [figure for figure in profile.earlier if version_key(version) < version_key(figure.until)]
+    oldest_last = sorted(changed, key=lambda figure: version_key(figure.until), reverse=True)
+    return {figure.name: figure.value for figure in oldest_last}
+
+
+def next_change(profile: EngineProfile, version: str | None) -> str | None:
+    """The first newer version whose memory rules or figures differ; None where this one's are today's.
+
+    >>> [next_change(find_engine("vllm"), version) for version in ("0.10.2", "0.11.0", None)]
+    ['0.11', '0.11.1', None]
+    """
+    bounds = [*(era.until for era in profile.memory_eras), *(figure.until for figure in profile.earlier)]
+    newer = [bound for bound in bounds if version is not None and version_key(version) < version_key(bound)]
+    return min(newer, key=version_key, default=None)
 
 
 def memory_era_of(profile: EngineProfile, version: str) -> MemoryEra | None:

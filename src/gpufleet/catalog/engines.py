@@ -14,7 +14,15 @@ from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, Implemented, MemoryEra
+from gpufleet.domain.engine import (
+    CardLimits,
+    DroppedGeneration,
+    EarlierFigure,
+    EngineProfile,
+    FormatSupport,
+    Implemented,
+    MemoryEra,
+)
 from gpufleet.errors import UnknownName
 from gpufleet.files import files_below
 from gpufleet.layout.support import architecture_refusal
@@ -87,6 +95,8 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         kv_of_weights=dict(table.get("kv_of_weights", {})),
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
+        earlier=tuple(_earlier(row) for row in table.get("earlier", ())),
+        releases=tuple(table.get("releases", ())),
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
@@ -130,6 +140,11 @@ def _memory_era(row: Mapping[str, Any]) -> MemoryEra:
             figures={key: _figure(row["figures"], key) for key in row["figures"]},
             max_batch=row.get("max_batch"),
         )
+
+
+def _earlier(row: Mapping[str, Any]) -> EarlierFigure:
+    with _inside("earlier"):
+        return EarlierFigure(row["figure"], row["until"], sourced(row))
 
 
 def _figure(table: Mapping[str, Any], key: str) -> Sourced:

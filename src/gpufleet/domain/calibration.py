@@ -33,7 +33,10 @@ MIXER_OPERATORS = (
     "sparse_prefill",
     "block_prefill",
 )
-ENGINES_WITH_KERNELS = (EVERY_ENGINE, "vllm", "sglang", "tensorrt-llm")
+OWN_KERNELS = (EVERY_ENGINE, "vllm", "sglang", "tensorrt-llm")
+GENERAL_KERNELS = ("vllm general", "tensorrt-llm general")
+"""Experts as an engine runs them where it takes no kernels made for the device."""
+ENGINES_WITH_KERNELS = (*OWN_KERNELS, *GENERAL_KERNELS)
 
 
 @dataclass(frozen=True)
@@ -427,6 +430,25 @@ def engine_index(names: Sequence[str]) -> IntArray:
     """
     measured = ENGINES_WITH_KERNELS
     return np.array([measured.index(name) if name in measured else 0 for name in names], dtype=np.int64)
+
+
+def general_index(names: Sequence[str]) -> IntArray:
+    """The same of each engine's general kernels for experts; its own where it has no others.
+
+    >>> [ENGINES_WITH_KERNELS[i] for i in general_index(["tensorrt-llm", "sglang"])]
+    ['tensorrt-llm general', 'sglang']
+    """
+    general = [f"{name} general" for name in names]
+    return engine_index([g if g in GENERAL_KERNELS else name for g, name in zip(general, names, strict=True)])
+
+
+def kernels_instead(engine: str) -> tuple[str, ...]:
+    """Whose kernels stand for those of an engine, nearest first.
+
+    >>> kernels_instead("vllm general"), kernels_instead("vllm"), kernels_instead("")
+    (('vllm general', 'vllm', ''), ('vllm', ''), ('',))
+    """
+    return tuple(dict.fromkeys((engine, engine.removesuffix(" general"), EVERY_ENGINE)))
 
 
 WIDE_BYTES = 2.0

@@ -50,6 +50,15 @@ class MemoryEra:
 
 
 @dataclass(frozen=True)
+class EarlierFigure:
+    """A figure of versions before `until` where `value` is not that of the newest."""
+
+    name: str
+    until: str
+    value: Sourced
+
+
+@dataclass(frozen=True)
 class DroppedGeneration:
     """A GPU generation that an engine ran on in versions before `until`; `why` goes on from "vLLM 0.20 and later"."""
 
@@ -80,10 +89,11 @@ class Implemented:
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
-    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`.
-    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
-    newest that anything was measured of; None where engines are known by year. `splits_by_layer`: over several GPUs it
-    gives each a run of layers, unless told otherwise, which work one after the other.
+    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
+    that older versions had otherwise; `releases` are its versions in order, by which those between two that were
+    measured are placed. `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format,
+    `newest_version` the newest that anything was measured of; None where engines are known by year. `splits_by_layer`:
+    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -106,6 +116,8 @@ class EngineProfile:
     kv_of_weights: dict[str, str] = field(default_factory=dict)
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
+    earlier: tuple[EarlierFigure, ...] = ()
+    releases: tuple[str, ...] = ()
     repository: str | None = None
     newest_version: str | None = None
     dropped: tuple[DroppedGeneration, ...] = ()

@@ -75,7 +75,10 @@ def _longest_gap(question: EstimateQuestion, model: StepModel, serving: Serving)
     """A decode step that carries as many tokens of a prompt as the engine puts in one step."""
     if question.load.scenario == "static_batch" or serving.batch[0] <= 1:
         return None
-    tokens, at = float(question.lengths.input_tokens), phases(model, serving.batch, question.lengths)
+    tokens, at = (
+        float(question.lengths.input_tokens),
+        phases(model, serving.batch, question.lengths, question.client.gather_steps),
+    )
     most = float(step_room_tokens(model.candidates)[0])
     decode_ms, extra_ms = float(at.decode_step_s[0]) / MILLISECOND, float(at.prompt_extra_s[0]) / MILLISECOND
     return TimePart(
@@ -99,7 +102,7 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     sequences = float((batch / c.attention_dp)[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
-        TimePart("between steps", step, "scheduling, sampling, launch"),
+        TimePart("between steps", step * float(c.micro_batches[0]), "scheduling, sampling, launch"),
         TimePart(
             "launches that overlap" if kernel < 0 else "between kernels",
             kernel * launched,
@@ -122,7 +125,7 @@ def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatA
     """Prompts of other requests in the same steps."""
     if question.load.scenario == "static_batch":
         return [TimePart("prompts of other requests", seconds, "")]
-    at = phases(model, batch, question.lengths)
+    at = phases(model, batch, question.lengths, question.client.gather_steps)
     extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at)[0])
     met, mixed = (seconds / service_s, service_s / extra_s) if extra_s > 0 else (0.0, 1.0)
     formula = f"{met:.3g} prompts per step x {mixed:.3g} x {extra_s / MILLISECOND:.3g} ms"
@@ -182,7 +185,7 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
         return _arrival_parts(q, model, float(serving.batch[0]), lone_s)
     if q.load.scenario != "closed_loop":
         return []
-    at, others = phases(model, serving.batch, q.lengths), neighbours(model, serving.batch)
+    at, others = phases(model, serving.batch, q.lengths, q.client.gather_steps), neighbours(model, serving.batch)
     idle_s = float(idle_ttft_s(model, at, np.array([lone_s]), others)[0])
     step_s = float(at.decode_step_s[0])
     running = (idle_s - lone_s) / step_s

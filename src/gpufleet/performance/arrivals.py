@@ -78,10 +78,10 @@ def met_by_arrivals(
     rules, c = model.once(step_rules), model.candidates
     running, service_s = finds_others(batch), prompt_service_s(model, at)
     squared_variation = squared_variation * by_length(service_s, at.launch_extra_s) ** 2
-    others_s, each_per_s = running * step_s, rate / c.attention_dp
+    others_s, each_per_s = running * step_s, rate / c.num_groups
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens) - rules.own_steps * batch / c.num_groups
     steps = lengths.input_tokens / np.maximum(room, 1.0)
-    load = np.minimum(each_per_s * service_s, MOST_BUSY_RATIO)
+    load = np.minimum(each_per_s * service_s * at.prompts.stalls, MOST_BUSY_RATIO)
     full_s = service_s + rules.own_steps * others_s * steps
     full_load = np.minimum(each_per_s * full_s, MOST_BUSY_RATIO)
     steps_s = gated_wait_s(load, others_s, 0.0)

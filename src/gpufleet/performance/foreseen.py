@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.performance.kernel_groups import KernelGroup
+from gpufleet.performance.kernel_groups import StepGroup
 from gpufleet.performance.step import Found, StepLoad, StepModel, StepParts
 from gpufleet.records import dataclass
 
@@ -49,7 +49,7 @@ class ForeseenSteps(StepModel):
         return cls(model.arch, model.candidates, model.hardware, asked=model)
 
     @property
-    def groups(self) -> tuple[KernelGroup, ...]:
+    def groups(self) -> tuple[StepGroup, ...]:
         """The operators by kernel."""
         return self.asked.groups
 

@@ -18,7 +18,7 @@ from gpufleet.domain.encoder import LayerStack, Takes, Tower
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.runtime import Runtime
 from gpufleet.performance.attention_groups import DecodeAttention, Heads, InputAttention
-from gpufleet.performance.kernel_groups import KernelGroup, Part, StepTokens, as_met
+from gpufleet.performance.kernel_groups import Part, StepGroup, StepTokens, as_met
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.operator_groups import OperatorGroups
 
@@ -125,7 +125,7 @@ class PassOperations(OperatorGroups):
         at = self._counted(batches)
         return as_met((group, group.operations(at, self._seconds(group, batches))) for group in self.groups())
 
-    def _seconds(self, group: KernelGroup, inputs: FloatArray) -> FloatArray:
+    def _seconds(self, group: StepGroup, inputs: FloatArray) -> FloatArray:
         return as_in_larger(lambda each: group.seconds(self._counted(each)), inputs)
 
     def _counted(self, inputs: FloatArray) -> StepTokens:
@@ -136,6 +136,7 @@ class PassOperations(OperatorGroups):
             prefilling=inputs,
             prompt_tokens=np.array(self.tokens),
             counted=inputs * np.array(self.rows_per_input)[:, None],
+            in_flight=np.ones(1),
             is_decoding=always,
             is_prefilling=always,
             has_prefill=True,

@@ -16,6 +16,7 @@ from gpufleet.domain.calibration import (
     GemmCurves,
     LatentAttentionCurves,
     engine_index,
+    general_index,
 )
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.precision import PRECISIONS
@@ -68,9 +69,10 @@ class Hardware:
 
     @cached_property
     def experts(self) -> ExpertCurves:
-        """Grouped products of routed experts."""
-        c = self.candidates
-        return self.calibration.experts(c.accelerator, self._formats("experts"), c.weight_format, self._engine)
+        """Grouped products of routed experts: kernels made for the device, but for versions that take general ones."""
+        c, names = self.candidates, [engine.name for engine in self.candidates.palette.engines]
+        engine = np.where(c.engine_figure("general_experts", 0.0) > 0, general_index(names)[c.engine], self._engine)
+        return self.calibration.experts(c.accelerator, self._formats("experts"), c.weight_format, engine)
 
     @cached_property
     def attention(self) -> AttentionCurves:

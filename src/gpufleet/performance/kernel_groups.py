@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import (
     CollectiveCurves,
     Curves,
-    ExpertCurves,
     GemmCurves,
     StreamFormula,
 )
@@ -30,15 +28,6 @@ from gpufleet.performance.collectives import (
 from gpufleet.performance.elementwise import elementwise_s
 from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_rows
 from gpufleet.performance.interpolation import Distinct, curve_s, log2, narrowed, rising
-from gpufleet.performance.moe import (
-    RankLoad,
-    busiest_rank,
-    experts_bytes,
-    experts_coordinates,
-    experts_flop,
-    experts_roofline_s,
-    experts_rows,
-)
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.roofline import RowRoofline
 from gpufleet.records import dataclass
@@ -53,7 +42,7 @@ class StepTokens:
 
     `counted` holds, along the operator axis, what matrix products and exchanges work on: tokens of the group
     (TOKENS), sequences that get a next token (HEAD_ROWS), tokens of all groups of a stage (STAGE_TOKENS) and tokens
-    of prompts (PROMPT_TOKENS).
+    of prompts (PROMPT_TOKENS). `in_flight`: micro-batches that pipeline stages work on at once.
     """
 
     decoding: FloatArray
@@ -61,6 +50,7 @@ class StepTokens:
     prefilling: FloatArray
     prompt_tokens: FloatArray
     counted: FloatArray
+    in_flight: FloatArray
     is_decoding: BoolArray
     is_prefilling: BoolArray
     has_prefill: bool
@@ -95,8 +85,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class KernelGroup(ABC):
-    """Operators that one kernel executes."""
+class StepGroup(ABC):
+    """Operators of a step that are timed together."""
 
     parts: tuple[Part, ...]
 
@@ -105,32 +95,18 @@ class KernelGroup(ABC):
         """Seconds of one execution of each part."""
 
     @abstractmethod
-    def work(self, at: StepTokens) -> Work:
-        """What one execution of each part does."""
-
-    @abstractmethod
-    def curves_of(self, part: int) -> Curves | CollectiveCurves | None:
-        """The measured curves that a part takes its time from."""
+    def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
+        """The parts one by one, taking these `seconds` where they are known."""
 
     @property
-    def formula_fixed_s(self) -> float:
-        """Fixed seconds of a kernel that a formula times; nothing where curves do."""
-        return 0.0
+    @abstractmethod
+    def is_supported(self) -> BoolArray:
+        """Candidates whose device has a curve for every part."""
 
     @property
     def is_of_prompts(self) -> bool:
         """Whether only steps that prefill run the operators."""
         return False
-
-    def is_executed(self, at: StepTokens) -> BoolArray | bool:
-        """Candidates that execute them."""
-        return True
-
-    @property
-    def is_supported(self) -> BoolArray:
-        """Candidates whose device has a curve for every part."""
-        curves = (self.curves_of(i) for i in range(len(self.parts)))
-        return np.asarray(np.all([c.is_supported for c in curves if c is not None], axis=0))
 
     @cached_property
     def counts(self) -> FloatArray:
@@ -147,8 +123,36 @@ class KernelGroup(ABC):
         """Kernels that a decode step launches for all parts, per candidate."""
         return float(sum(part.count for part in self.parts))
 
+
+@dataclass(frozen=True)
+class KernelGroup(StepGroup):
+    """Operators that one kernel executes."""
+
+    @abstractmethod
+    def work(self, at: StepTokens) -> Work:
+        """What one execution of each part does."""
+
+    @abstractmethod
+    def curves_of(self, part: int) -> Curves | CollectiveCurves | None:
+        """The measured curves that a part takes its time from."""
+
+    @property
+    def formula_fixed_s(self) -> float:
+        """Fixed seconds of a kernel that a formula times; nothing where curves do."""
+        return 0.0
+
+    def is_executed(self, at: StepTokens) -> BoolArray | bool:
+        """Candidates that execute them."""
+        return True
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Those whose device has a curve for every part."""
+        curves = (self.curves_of(i) for i in range(len(self.parts)))
+        return np.asarray(np.all([c.is_supported for c in curves if c is not None], axis=0))
+
     def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
-        """The parts one by one, taking these `seconds` where they are known."""
+        """The parts one by one with their work."""
         each = np.broadcast_to(self.seconds(at) if seconds is None else seconds, self._shape(at))
         work = self.work(at)
         return [self._operation(i, at, work, each) for i in range(len(self.parts))]
@@ -181,7 +185,7 @@ class KernelGroup(ABC):
         )
 
 
-def as_met(found: Iterable[tuple[KernelGroup, Iterable[Operation]]]) -> list[Operation]:
+def as_met(found: Iterable[tuple[StepGroup, Iterable[Operation]]]) -> list[Operation]:
     """The operations of these groups in the order that a token meets them."""
     placed = [(part.place, one) for group, each in found for part, one in zip(group.parts, each, strict=True)]
     return [operation for _, operation in sorted(placed, key=lambda pair: pair[0])]
@@ -238,8 +242,13 @@ class Products(KernelGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product; see `gemm_s`."""
+        return self.timed(at)[0]
+
+    def timed(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
+        """Seconds of each product, and those at peak."""
         m = self._m(at)
-        return curve_s(self.at_widths, self.roofline.seconds(m), (log2(m), *self.log_widths))
+        least_s = self.roofline.seconds(m)
+        return curve_s(self.at_widths, least_s, (log2(m), *self.log_widths)), least_s
 
     def work(self, at: StepTokens) -> Work:
         """Both operands once and the result once."""
@@ -256,77 +265,25 @@ class Products(KernelGroup):
 
 
 @dataclass(frozen=True)
+class LastStageProducts(Products):
+    """Products of the last pipeline stage alone: it ends a token's pass for every micro-batch in flight."""
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each product for all micro-batches, as others of them pass before a token's next turn.
+
+        T = layers + a t_head   [s]   a micro-batches over pp stages take turns of layers / pp, the last of which also
+        makes logits; where a = pp, all wait for it: pp (layers / pp + t_head).
+        """
+        return super().seconds(at) * at.in_flight
+
+
+@dataclass(frozen=True)
 class PromptProducts(OfPrompts, Products):
     """Products that only prompts need: the latent expanded into keys and values."""
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product; 0 without prompts."""
         return np.where(self.is_executed(at), super().seconds(at), 0.0)
-
-
-@dataclass(frozen=True)
-class RoutedExperts(KernelGroup):
-    """Grouped products of the routed experts of one kind of layer."""
-
-    curves: ExpertCurves
-    moe: MixtureOfExperts
-    hidden_size: int
-    ep: FloatArray
-    moe_tp: FloatArray
-
-    @cached_property
-    def at_widths(self) -> ExpertCurves:
-        """The curves for matrices of this size on this many ranks, rising over rows per expert and experts."""
-        hidden, products, one = self.hidden_size, self._num_products, RankLoad(np.ones(1), np.ones(1))
-        rows = Distinct.of(self.curves, self.moe.expert_width / self.moe_tp, self.ep)
-        width, ep = rows.sizes
-        place = experts_coordinates(one, hidden, width, ep)
-        curves = narrowed(rows.curves, place, ("log2 hidden", "log2 width", "log2 ep"))
-
-        def roofline_s(at: Sequence[FloatArray]) -> FloatArray:
-            return experts_roofline_s(curves, RankLoad(at[0] * at[1], at[1]), hidden, width, products)
-
-        return rows.spread(self.curves, rising(curves, roofline_s))
-
-    @cached_property
-    def roofline(self) -> RowRoofline:
-        """Least seconds of a layer's routed experts, by rows and experts."""
-        return experts_rows(self.curves, self.hidden_size, self.moe.expert_width / self.moe_tp, self._num_products)
-
-    @cached_property
-    def log_sizes(self) -> tuple[FloatArray, ...]:
-        """Where hidden size, width and ranks stand in the grid."""
-        one = RankLoad(np.ones(1), np.ones(1))
-        return experts_coordinates(one, self.hidden_size, self.moe.expert_width / self.moe_tp, self.ep)[2:]
-
-    @property
-    def _num_products(self) -> int:
-        return 3 if self.moe.gated else 2
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's routed experts; see `experts_s`."""
-        load = busiest_rank(self._tokens(at), self.moe.num_experts, self.moe.top_k, self.ep)
-        coordinates = (log2(load.rows / load.experts), log2(load.experts), *self.log_sizes)
-        return curve_s(self.at_widths, self.roofline.seconds_in(load.experts, load.rows), coordinates)
-
-    def work(self, at: StepTokens) -> Work:
-        """The weights of every active expert once, and the rows that they work on."""
-        moe, width = self.moe, self.moe.expert_width / self.moe_tp
-        products, kernel_bytes = self._num_products, self.curves.bytes_per_element
-        load = busiest_rank(self._tokens(at), moe.num_experts, moe.top_k, self.ep)
-        return Work.on_device(
-            self.curves,
-            {"rows": load.rows, "active experts": load.experts, "hidden": float(self.hidden_size), "width": width},
-            experts_flop(load.rows, self.hidden_size, width, products),
-            experts_bytes(load.experts, load.rows, self.hidden_size, width, products, kernel_bytes),
-        )
-
-    def curves_of(self, part: int) -> ExpertCurves:
-        """Grouped products."""
-        return self.curves
-
-    def _tokens(self, at: StepTokens) -> FloatArray:
-        return np.asarray(at.counted[..., STAGE_TOKENS : STAGE_TOKENS + 1, :])
 
 
 @dataclass(frozen=True)
@@ -412,6 +369,10 @@ class Streams(KernelGroup):
     @cached_property
     def _all_run(self) -> bool:
         return bool(np.all(self.bytes_per_token > 0))
+
+    def timed(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
+        """Seconds of each kernel, and those at the bandwidth of the device."""
+        return self.seconds(at), self._size_bytes(at) / self.bandwidth_bytes_per_s
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is anything to move."""

@@ -41,6 +41,7 @@ from gpufleet.performance.attention_groups import (
 )
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from gpufleet.performance.delta_net import STATE_ELEMENTS
+from gpufleet.performance.expert_groups import ExpertsTogether, RoutedExperts
 from gpufleet.performance.formula_groups import ImageTower, PromptScan, StateSpaceWork, StateUpdate
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
@@ -48,9 +49,10 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     Exchanges,
-    KernelGroup,
+    LastStageProducts,
     Part,
-    RoutedExperts,
+    Products,
+    StepGroup,
     kernel_of,
 )
 from gpufleet.performance.latent_attention import (
@@ -78,10 +80,10 @@ SUM_BYTES = 4.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
-POSITIONS, HEAD_NORMS = "rotary and KV write", "query and key norms"
+POSITIONS, HEAD_NORMS, SHARED = "rotary and KV write", "query and key norms", "shared experts"
 
 
-def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[KernelGroup, ...]:
+def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[StepGroup, ...]:
     """Every operator of a step; those that layers have in common count together."""
     operators = _Operators(arch, candidates, hardware)
     operators.add_images()
@@ -346,17 +348,17 @@ class _Operators(OperatorGroups):
         parts = _counted((replace(b.feed_forward, vector_params=0), b.count) for b in self.arch.blocks)
         for feed_forward, count in parts.items():
             if isinstance(feed_forward, DenseMlp):
-                self._gated_mlp("mlp", feed_forward.width / self.tp, feed_forward.gated, count)
+                self._add_mlp(self, "mlp", feed_forward.width / self.tp, feed_forward.gated, count)
                 self.add_exchange("all-reduce after mlp", ALL_REDUCE, TOKENS, self.tp, count)
             elif not isinstance(feed_forward, NoFeedForward):
                 self._experts(feed_forward, count)
 
-    def _gated_mlp(self, name: str, width: Floats, gated: bool, count: int) -> None:
+    def _add_mlp(self, to: OperatorGroups, name: str, width: Floats, gated: bool, count: int) -> None:
         hidden, curves = self.arch.hidden_size, self.hardware.mlp_gemm
         up_width = (2 if gated else 1) * width
-        self.add_product(name, curves, up_width, hidden, count)
-        self.add_stream(name, up_width + width, count)
-        self.add_product(name, curves, hidden, width, count)
+        to.add_product(name, curves, up_width, hidden, count)
+        to.add_stream(name, up_width + width, count)
+        to.add_product(name, curves, hidden, width, count)
 
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
@@ -368,11 +370,15 @@ class _Operators(OperatorGroups):
             self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
-        self.others.append(RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp))
-        if moe.shared_width:
-            self._gated_mlp("shared experts", moe.shared_width / self.tp, moe.gated, count)
-            self.add_stream("shared experts", 3 * hidden, count)
+        routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp)
+        self.others.append(self._with_shared_experts(routed, moe, count) if moe.shared_width else routed)
         self._exchange_with_experts(count)
+
+    def _with_shared_experts(self, routed: RoutedExperts, moe: MixtureOfExperts, count: int) -> ExpertsTogether:
+        shared, beside_tokens = self.apart(), self.candidates.engine_figure("shared_beside_tokens", 0.0)
+        self._add_mlp(shared, SHARED, moe.shared_width / self.tp, moe.gated, count)
+        self.add_stream(SHARED, 3 * self.arch.hidden_size, count)
+        return ExpertsTogether.of(routed, shared.products_of(Products), shared.all_streams(), beside_tokens)
 
     def _exchange_with_experts(self, count: int) -> None:
         """TP ranks share tokens and only reduce; attention-DP groups gather all tokens first and scatter results."""
@@ -391,10 +397,14 @@ class _Operators(OperatorGroups):
 
     def add_head(self) -> None:
         width = self.arch.vocab_size / self.tp
-        self.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        has_stages = bool(np.any(self.candidates.micro_batches > 1))
+        head = self.apart() if has_stages else self
+        head.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        if has_stages:
+            self.others.append(head.products_of(LastStageProducts))
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
-    def groups(self) -> tuple[KernelGroup, ...]:
+    def groups(self) -> tuple[StepGroup, ...]:
         *others, streams = super().groups()
         return (*others, self._exchange_group(), streams)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from itertools import count as counted_up
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from gpufleet.domain.calibration import GemmCurves, StreamFormula
 from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     TOKENS,
-    KernelGroup,
     Part,
     Products,
     PromptProducts,
+    StepGroup,
     Streams,
     stacked,
 )
 
+SomeProducts = TypeVar("SomeProducts", bound=Products)
 Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
 
 
@@ -36,16 +38,21 @@ class OperatorGroups:
         self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
         self.formula = formula
         self.element_bytes = element_bytes
-        self.others: list[KernelGroup] = []
+        self.others: list[StepGroup] = []
         self._products: list[Product] = []
         self._prompt_products: list[Product] = []
         self._streams: list[tuple[Part, Floats]] = []
-        self._num_parts = 0
+        self._places = counted_up(1)
 
     def part(self, name: str, kernel: str, count: int) -> Part:
         """The next operator that a token meets, `count` times."""
-        self._num_parts += 1
-        return Part(name, kernel, count, self._num_parts)
+        return Part(name, kernel, count, next(self._places))
+
+    def apart(self) -> OperatorGroups:
+        """Operators met next that are gathered apart from the others."""
+        others = OperatorGroups(self.num_candidates, self.bandwidth_bytes_per_s, self.formula, self.element_bytes)
+        others._places = self._places
+        return others
 
     def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int, seen: int = TOKENS) -> None:
         """A product with an [n, k] matrix, of as many rows as `StepTokens.counted` holds in its row `seen`."""
@@ -59,18 +66,23 @@ class OperatorGroups:
         """An element-wise kernel that reads and writes so many elements for each token that is counted first."""
         self._streams.append((self.part(name, "elementwise", count), elements * self.element_bytes))
 
-    def groups(self) -> tuple[KernelGroup, ...]:
+    def groups(self) -> tuple[StepGroup, ...]:
         """All of them."""
         gathered = ((Products, self._products), (PromptProducts, self._prompt_products))
         products = [self._product_group(kind, rows) for kind, rows in gathered if rows]
-        streams = [self._stream_group()] if self._streams else []
+        streams = [self.all_streams()] if self._streams else []
         return (*products, *self.others, *streams)
 
-    def _product_group(self, kind: type[Products], rows: Sequence[Product]) -> Products:
+    def products_of(self, kind: type[SomeProducts]) -> SomeProducts:
+        """Its plain products, at least one, as a group of this kind."""
+        return self._product_group(kind, self._products)
+
+    def _product_group(self, kind: type[SomeProducts], rows: Sequence[Product]) -> SomeProducts:
         parts, curves, seen, n, k = zip(*rows, strict=True)
         return kind(parts, curves, stacked(curves), np.array(seen), self._stacked(n), self._stacked(k))
 
-    def _stream_group(self) -> Streams:
+    def all_streams(self) -> Streams:
+        """Its element-wise kernels, at least one."""
         parts, moved_bytes = zip(*self._streams, strict=True)
         return Streams(parts, self.formula, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
 

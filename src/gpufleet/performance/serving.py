@@ -120,22 +120,27 @@ def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(batch, lengths.mean_decode_context_tokens)
 
 
-def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths) -> StepLoad:
+def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> StepLoad:
     """A step in which the prompts that come together join the other sequences of `batch`."""
-    prompts = coming_prompts(model, batch, lengths).together * model.candidates.num_groups
+    coming = coming_prompts(model, batch, lengths, gather_steps)
+    prompts = coming.together * coming.busy_groups * model.candidates.micro_batches
     others = np.maximum(batch - 1, 0.0)
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
-def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths) -> ComingPrompts:
-    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average."""
-    room = model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
-    return ComingPrompts.of(batch / lengths.output_tokens / model.candidates.num_groups, room, lengths.input_tokens)
+def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> ComingPrompts:
+    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average.
+
+    Groups of attention-DP step together; those that wait for each other's prompts have them in the same step.
+    """
+    c, room = model.candidates, model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
+    per_step = batch / lengths.output_tokens / c.num_groups
+    return ComingPrompts.of(per_step, room, lengths.input_tokens, c.attention_dp.astype(np.float64), gather_steps)
 
 
-def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> list[StepLoad]:
     """The two kinds of steps at these batches."""
-    return [decode_load(batch, lengths), mixed_load(model, batch, lengths)]
+    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, gather_steps)]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -146,7 +151,7 @@ def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
-    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
+    t = max(k t_kernels + pp o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence. o_host: what a host that works while the device
@@ -179,11 +184,11 @@ class HostTimes:
 
 def host_times(model: StepModel) -> HostTimes:
     """The fitted constants of each candidate's engine on the kernels of its step."""
-    known, groups = model.candidates.engine_constant, model.candidates.attention_dp
+    c, known = model.candidates, model.candidates.engine_constant
     return HostTimes(
         scale_ratio=known("decode_scale_ratio"),
-        step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
-        sequence_s=known("sequence_overhead_s") / groups,
+        step_s=known("step_overhead_s") * c.micro_batches + known("kernel_overhead_s") * model.num_kernels,
+        sequence_s=known("sequence_overhead_s") / c.attention_dp,
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
@@ -224,21 +229,22 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
-def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
+def phases(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> Phases:
     """Decode step at `batch`, and what one prompt adds to such a step.
 
     Prompts that come together share a step and the reading of the weights:
-    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together per group.
+    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any.
     """
-    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths))
-    return phases_of(model, decode_s, mixed_s, batch, lengths)
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths, gather_steps))
+    return phases_of(model, decode_s, mixed_s, batch, lengths, gather_steps)
 
 
 def phases_of(
-    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths
-) -> Phases:
+    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths,
+    gather_steps: Floats = 0.0,
+) -> Phases:  # fmt: skip
     """The same where the kernels of `busy_loads` are known."""
-    prompts = coming_prompts(model, batch, lengths)
+    prompts = coming_prompts(model, batch, lengths, gather_steps)
     extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
@@ -328,14 +334,17 @@ def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in
 
 
 def among_others_s(at: Phases, others: Floats, lengths: Lengths, service_s: FloatArray, in_step: Floats) -> FloatArray:
-    """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn."""
-    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens
+    """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn.
+
+    A step of attention-DP takes as long as that of the group with the longest prompt: `stalls` for each of one's own.
+    """
+    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens * at.prompts.stalls
     return np.asarray(at.decode_step_s + met * service_s, dtype=np.float64)
 
 
 def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
-    """Other sequences that share a group's steps with one   [sequences]."""
-    return np.asarray(np.maximum(batch - 1, 0.0) / model.candidates.attention_dp)
+    """Other sequences that share the steps of one, those of its group and micro-batch   [sequences]."""
+    return np.asarray(np.maximum(batch - 1, 0.0) / model.candidates.num_groups)
 
 
 def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -365,7 +374,7 @@ def closed_loop(
     """
     concurrency = np.asarray(concurrency, dtype=np.float64)
     batch = loop_batch(model, concurrency, lengths, largest_batch)
-    at = phases(model, batch, lengths)
+    at = phases(model, batch, lengths, client.gather_steps)
     service_s = prompt_service_s(model, at)
     others = decoding_others(model, at, concurrency, batch, lengths, client)
     again = 1 + computed_again(model, concurrency, lengths, largest_batch)
@@ -434,7 +443,7 @@ def decoding_others(
     output, own = lengths.output_tokens, model.once(step_rules).own_steps
     away = steps_away(model, at, batch, lengths) + held_back_steps(model, batch, lengths, client)
     decoding = np.minimum(batch / (output + own), concurrency / (output + own + away)) * output
-    return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.attention_dp)
+    return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.num_groups)
 
 
 def steps_away(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -453,17 +462,20 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + running steps + (1 - s) wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
+    lone request + running steps + (1 - s) wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt
+    + m (p - 1) prompts   [s]
     Running steps: `idle_ttft_s`; wait: `loop_wait_s`. Clients in step (s) send together: prompt i waits for i - 1.
+    An engine that looks for requests every p steps prefills the m p that came since at once, as their tokens end.
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """
-    groups, in_step = model.candidates.attention_dp, synchrony(model, client)
+    groups, in_step = model.candidates.num_groups, synchrony(model, client)
     service_s = np.maximum(prompt_service_s(model, at), SHORTEST_SERVICE_S)
     others = np.maximum(batch / groups - 1, 0.0)
     wait_s = loop_wait_s(others, batch / rate, service_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
-    queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s
+    polled_s = at.prompts.per_step * (np.maximum(np.asarray(client.poll_interval_steps), 1.0) - 1) * service_s
+    queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s + polled_s
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), others)
     held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
     return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)

@@ -69,20 +69,42 @@ class ComingPrompts:
     """Prompts of one group of ranks: `per_step` on average, and of a step that has any.
 
     `together` reach it, as far as it has room for whole ones; `sharing` it are those, whole or the rest of one.
+    Where it has any, so have `busy_groups` of those that step together, and all of them wait: `stalls` are the steps
+    with prompts of any group for each with prompts of its own.
     """
 
     per_step: FloatArray
     together: FloatArray
     sharing: FloatArray
+    busy_groups: FloatArray
+    stalls: FloatArray
 
     @classmethod
-    def of(cls, per_step: FloatArray, room_tokens: Floats, input_tokens: Floats) -> ComingPrompts:
-        """Prompts of `input_tokens` where a step takes `room_tokens`.
+    def of(
+        cls, per_step: FloatArray, room_tokens: Floats, input_tokens: Floats, groups: FloatArray, gather_steps: Floats
+    ) -> ComingPrompts:
+        """Prompts of `input_tokens` where a step takes `room_tokens`, and `groups` step together.
 
         together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input), n = `prompts_together`   [prompts]
+        Those that wait `gather_steps` for each other's prompts have them in the same step, once all have one.
         """
         at_once, whole = prompts_together(per_step), np.asarray(room_tokens) / input_tokens
-        return cls(per_step, np.minimum(at_once, np.maximum(whole, 1.0)), np.minimum(at_once, 1 + whole))
+        busy = groups_together(per_step * (1 + np.asarray(gather_steps)), groups)
+        busy = np.where(per_step * gather_steps >= 1, groups, busy)
+        together = np.minimum(at_once, np.maximum(whole, 1.0))
+        return cls(per_step, together, np.minimum(at_once, 1 + whole), busy, groups / busy)
+
+
+def groups_together(per_step: Floats, groups: Floats) -> FloatArray:
+    """Groups that have a prompt in a step in which any of them has, where `per_step` come to each on average.
+
+    G (1 - exp(-m)) / (1 - exp(-G m))   [groups]   between one of them, where prompts are few, and all
+
+    >>> groups_together([1e-9, 0.5, 20.0], 8.0).round(2).tolist()
+    [1.0, 3.21, 8.0]
+    """
+    mean, all_groups = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS), np.asarray(groups)
+    return np.asarray(all_groups * busy_share(mean) / busy_share(mean * all_groups))
 
 
 def decoding_beside_prompts(room_tokens: Floats, input_tokens: Floats, output_tokens: Floats) -> FloatArray:

@@ -23,8 +23,8 @@ from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     STAGE_TOKENS,
     TOKENS,
-    KernelGroup,
     Part,
+    StepGroup,
     StepTokens,
     as_met,
 )
@@ -52,7 +52,7 @@ class StepLoad:
         return bool(prompts.any()) if isinstance(prompts, np.ndarray) else prompts > 0
 
 
-Evaluated: TypeAlias = tuple[KernelGroup, FloatArray]
+Evaluated: TypeAlias = tuple[StepGroup, FloatArray]
 Found = TypeVar("Found")
 
 
@@ -70,7 +70,7 @@ class StepModel:
         return cls(arch, candidates, Hardware(calibration, candidates))
 
     @cached_property
-    def groups(self) -> tuple[KernelGroup, ...]:
+    def groups(self) -> tuple[StepGroup, ...]:
         """The operators of a step by kernel; what they look like does not depend on the load."""
         return kernel_groups(self.arch, self.candidates, self.hardware)
 
@@ -166,7 +166,7 @@ class StepParts:
     of_decoding: TermSums
 
     @classmethod
-    def of(cls, groups: Sequence[KernelGroup]) -> StepParts:
+    def of(cls, groups: Sequence[StepGroup]) -> StepParts:
         """The operators of these groups; a step without prompts shows nothing of those that only prompts need."""
         parts = [(group, part) for group in groups for part in group.parts]
         return cls(
@@ -193,7 +193,7 @@ def _parts_without_prompts(model: StepModel) -> StepParts:
     return StepParts.of([group for group in model.groups if not group.is_of_prompts])
 
 
-def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGroup]:
+def _run(groups: tuple[StepGroup, ...], at: StepTokens) -> Iterator[StepGroup]:
     return (group for group in groups if at.has_prefill or not group.is_of_prompts)
 
 
@@ -215,10 +215,17 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
         prefilling=prefilling[..., None, :],
         prompt_tokens=_operator_axis(np.where(is_prefilling, prompt, 1.0)),
         counted=np.maximum(counted, 1.0),
+        in_flight=_in_flight(load, c)[..., None, :],
         is_decoding=(decoding > 0)[..., None, :],
         is_prefilling=is_prefilling[..., None, :],
         has_prefill=load.has_prefill,
     )
+
+
+def _in_flight(load: StepLoad, candidates: Candidates) -> FloatArray:
+    """Micro-batches that hold a sequence: one at least, and no more than stages take at once."""
+    sequences = (load.decoding + np.asarray(load.prefilling)) / candidates.attention_dp
+    return np.asarray(np.clip(sequences, 1.0, candidates.micro_batches), dtype=np.float64)
 
 
 def _operator_axis(figure: Floats) -> FloatArray:

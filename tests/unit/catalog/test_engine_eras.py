@@ -8,8 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.catalog import engine_eras
-from gpufleet.catalog.engine_eras import EngineEra, era_of, load_engine, load_eras, version_key, with_era
+from gpufleet.catalog.engine_eras import (
+    EngineEra,
+    earlier_figures,
+    era_at,
+    era_of,
+    load_engine,
+    load_eras,
+    version_key,
+    with_era,
+)
 from gpufleet.catalog.engines import find_engine
+from gpufleet.domain.engine import EarlierFigure
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.provenance import Sourced
 
@@ -115,3 +125,58 @@ def test_missing_step_constants_name_the_engines_that_have_some(monkeypatch: pyt
 def test_an_unknown_engine_offers_the_nearest() -> None:
     with pytest.raises(UnknownName, match="vllm"):
         load_engine("vlm")
+
+
+def test_a_version_keeps_the_figures_that_came_before_every_later_change() -> None:
+    changed = [EarlierFigure("steps_ahead", until, Sourced(value, "", "")) for until, value in (("0.9", 2), ("0.7", 1))]
+    profile = replace(find_engine("vllm"), earlier=tuple(changed))
+    found = [earlier_figures(profile, version) for version in ("0.6.1", "0.7", "0.9")]
+    assert [{name: figure.value for name, figure in figures.items()} for figures in found] == [
+        {"steps_ahead": 1}, {"steps_ahead": 2}, {},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_figures_that_changed_say_why(engine: str) -> None:
+    assert all(figure.value.source for figure in find_engine(engine).earlier)
+
+
+def test_graphs_of_vllm_hold_beyond_8192_tokens_since_0_6() -> None:
+    recorded = [load_engine("vllm", v).figure("graphed_context_tokens", math.inf) for v in ("0.4.2", "0.5.5", "0.6.3")]
+    assert recorded == [8192, 8192, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("engine", "older", "newer"), [("vllm", "0.4.2", "0.7.3"), ("tensorrt-llm", "0.14.0", "0.21.0")]
+)
+def test_a_version_between_two_measured_eras_takes_what_lies_between(engine: str, older: str, newer: str) -> None:
+    measured, between = era_at(engine, older).constants, era_at(engine, newer).constants
+    eras = load_eras()[engine]
+    following = eras[eras.index(era_of(engine, older)) + 1].constants
+    for name in ("decode_scale_ratio", "step_overhead_s", "prefill_scale_ratio"):
+        ends = sorted(era[name].value for era in (measured, following))
+        assert ends[0] <= between[name].value <= ends[1]
+    assert between["step_overhead_s"] != measured["step_overhead_s"]
+    assert between["tpot_log_high"].value == max(era["tpot_log_high"].value for era in (measured, following))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_versions_that_were_measured_and_the_newest_keep_the_constants_of_their_era(engine: str) -> None:
+    for era in load_eras()[engine]:
+        for version in era.measured or ():
+            assert era_at(engine, version) is era_of(engine, version) is era
+    assert era_at(engine) is era_of(engine)
+
+
+def test_every_release_on_the_way_comes_nearer() -> None:
+    steps = [era_at("vllm", version).constants["step_overhead_s"].value for version in find_engine("vllm").releases]
+    of_old = steps[: find_engine("vllm").releases.index("0.8.0")]
+    assert of_old == sorted(of_old, reverse=True) or of_old == sorted(of_old)
+
+
+@pytest.mark.parametrize(
+    ("engine", "older", "newer"), [("tensorrt-llm", "1.0.0", "1.1.0"), ("vllm", "0.17.1", "0.18.0")]
+)
+def test_experts_made_for_the_gpu_came_with_a_version(engine: str, older: str, newer: str) -> None:
+    taken = [load_engine(engine, version).figure("general_experts", 0.0) for version in (older, newer, None)]
+    assert taken == [1.0, 0.0, 0.0]

@@ -30,6 +30,7 @@ from gpufleet.domain.calibration import (
     GemmCurves,
     Grids,
     engine_index,
+    general_index,
 )
 from gpufleet.errors import UnknownName
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s, causal_pairs
@@ -417,3 +418,21 @@ def test_a_card_with_gddr_does_not_borrow_from_one_with_hbm() -> None:
     assert loan_for(accelerators["A100-PCIe-80GB"]).donor == "A100-SXM4-80GB"
     assert loan_for(accelerators["RTX-5090"]).donor == "RTX-PRO-6000-Server"
     assert loan_for(accelerators["GH200-144GB"]).donor == "H200-SXM"
+
+
+@pytest.mark.parametrize(("engine", "precision"), [("tensorrt-llm", "nvfp4"), ("vllm", "fp8_block"), ("vllm", "bf16")])
+def test_experts_that_are_not_made_for_blackwell_are_slower(calibration, engine: str, precision: str) -> None:
+    places = index("B200"), [precision], np.array([0])
+    made, general = (calibration.experts(*places, of([engine])) for of in (engine_index, general_index))
+    for tokens in (64.0, 256.0, 4096.0):
+        ratio = experts_s(general, tokens, 128, 8, 4096, 1536, 1, 1) / experts_s(made, tokens, 128, 8, 4096, 1536, 1, 1)
+        assert 1.0 < float(ratio[0]) < 2.6
+
+
+@pytest.mark.parametrize(("gpu", "engine", "precision"), [("H100-SXM", "vllm", "bf16"), ("B200", "sglang", "nvfp4")])
+def test_where_no_others_were_measured_an_engine_keeps_its_experts(calibration, gpu, engine, precision) -> None:
+    tables = [
+        calibration.experts(index(gpu), [precision], np.array([0]), kernels).table[0]
+        for kernels in (engine_index([engine]), general_index([engine]))
+    ]
+    assert tables[0] == tables[1]

@@ -68,7 +68,9 @@ def engine(**constants: float) -> EngineProfile:
     return replace(load_engine("vllm"), constants=values)
 
 
-def model(name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, **constants: float) -> StepModel:
+def model(
+    name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, pp: int = 1, **constants: float
+) -> StepModel:
     arch, device = shipped_architecture(name), load_catalog().accelerators[gpu]
     zero = np.zeros(1, dtype=np.int64)
     candidates = Candidates(
@@ -78,7 +80,7 @@ def model(name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int =
         kv_precision=zero,
         engine=zero,
         tp=zero + 1,
-        pp=zero + 1,
+        pp=zero + pp,
         ep=zero + attention_dp,
         attention_dp=zero + attention_dp,
         link_is_pcie=np.array([False]),
@@ -333,7 +335,9 @@ def test_no_prefill_is_faster_than_the_arithmetic_of_the_datasheet(engine_name: 
 def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_not_the_later() -> None:
     ideal = model(poll_wait_ratio=0.5)
     each, rarely = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(poll_interval_steps=n)) for n in (1.0, 31.0))
-    np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * phases(ideal, batch(4), LENGTHS).decode_step_s)
+    at = phases(ideal, batch(4), LENGTHS)
+    found_s = 30 * at.prompts.per_step * prompt_service_s(ideal, at)
+    np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * at.decode_step_s + found_s, rtol=1e-3)
     np.testing.assert_allclose(rarely.tpot_s, each.tpot_s, rtol=5e-3)
 
 
@@ -400,13 +404,22 @@ def test_engines_without_a_limit_record_every_context() -> None:
     assert eager_share(model(), Lengths(100_000.0, 10.0))[0] == 0
 
 
-def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
+def test_groups_of_attention_dp_wait_for_each_others_prompts_unless_all_have_one_at_once() -> None:
     single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
-    extra = [
-        tpot_s(m, phases(m, batch(64), LENGTHS), batch(64), LENGTHS) - phases(m, batch(64), LENGTHS).decode_step_s
-        for m in (single, groups)
-    ]
-    assert extra[1] < 0.6 * extra[0]
+
+    def extra_s(m: StepModel, gather_steps: float = 0.0) -> float:
+        at = phases(m, batch(64), LENGTHS, gather_steps)
+        return float((tpot_s(m, at, batch(64), LENGTHS) - at.decode_step_s)[0])
+
+    assert extra_s(groups, 100.0) < 0.6 * extra_s(single) < extra_s(groups) < extra_s(single)
+
+
+def test_a_queue_in_a_group_holds_its_own_prompts_alone() -> None:
+    groups = model("qwen3-30b-a3b", attention_dp=4)
+    apart, together = (phases(groups, batch(64), LENGTHS, steps) for steps in (0.0, 100.0))
+    assert apart.prompts.stalls > 1.5
+    assert together.prompts.stalls == 1.0
+    assert apart.prompt_extra_s < together.prompt_extra_s
 
 
 def test_a_first_token_among_many_waits_for_running_steps_and_a_lone_one_for_none() -> None:
@@ -432,3 +445,25 @@ def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_pat
     assert held_back_steps(groups, batch(8), LENGTHS, patient)[0] == 100
     assert held_back_steps(groups, batch(8), LENGTHS, hasty)[0] == 60
     assert held_back_steps(groups, batch(8), LENGTHS, USERS)[0] == 0
+
+
+def test_prompts_of_several_micro_batches_pass_the_stages_of_a_pipeline_at_once() -> None:
+    short = Lengths(2000.0, 20.0)
+    for sequences in (64.0, 256.0):
+        served = [full_queue(model(pp=pp), batch(pp * sequences), short) for pp in (1, 4)]
+        alone, piped = (found.requests_per_s[0] for found in served)
+        assert 3 * alone < piped < 4 * alone
+
+
+def test_every_stage_has_a_host_that_prepares_its_steps() -> None:
+    idle_s, busy_s = (engine_step_s(model(pp=4, step_overhead_s=s), np.array([5e-3]), batch(8)) for s in (0.0, 1e-3))
+    assert busy_s - idle_s == pytest.approx(4e-3)
+
+
+def test_prompts_that_are_found_at_the_same_time_end_together() -> None:
+    polls = [Client(poll_interval_steps=steps) for steps in (1.0, 11.0, 31.0)]
+    engine_of_polls = model(poll_wait_ratio=0.0)
+    first_s = [closed_loop(engine_of_polls, batch(64), LENGTHS, 64.0, client).ttft_s[0] for client in polls]
+    at = phases(engine_of_polls, batch(64), LENGTHS)
+    found_s = at.prompts.per_step[0] * prompt_service_s(engine_of_polls, at)[0]
+    assert np.diff(first_s) == pytest.approx([10 * found_s, 20 * found_s], rel=0.02)

@@ -136,10 +136,15 @@ def test_no_prompt_is_read_beyond_the_arithmetic_peak(gpu: str, precision: str |
     assert found.seconds(prefill(prompt))[0] >= 2 * layer_weights * prompt / peak
 
 
-def test_two_stages_of_a_pipeline_take_a_token_no_faster_than_one_gpu_with_half_the_batch() -> None:
-    """A token passes every layer whatever the number of stages; its micro-batch is half of the batch."""
+def test_two_stages_of_a_pipeline_take_a_token_as_long_as_half_the_batch_and_wait_for_the_head_of_both() -> None:
     piped, alone = model("llama-3.1-8b", "H100-SXM", Layout(pp=2)), model("llama-3.1-8b", "H100-SXM", Layout())
-    np.testing.assert_allclose(piped.seconds(decode(64.0)), alone.seconds(decode(32.0)))
+    head_s = alone.terms(decode(32))["output head"]
+    np.testing.assert_allclose(piped.seconds(decode(64)), alone.seconds(decode(32)) + head_s)
+
+
+def test_a_sequence_that_is_alone_in_a_pipeline_waits_for_no_head_but_its_own() -> None:
+    piped, alone = model("llama-3.1-8b", "H100-SXM", Layout(pp=4)), model("llama-3.1-8b", "H100-SXM", Layout())
+    np.testing.assert_allclose(piped.seconds(decode(1)), alone.seconds(decode(1)))
 
 
 def test_attention_of_eight_groups_sees_an_eighth_of_the_batch() -> None:
