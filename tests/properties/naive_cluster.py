@@ -386,6 +386,7 @@ class NaiveCluster:
             prompts_s, tokens = self.prompts_s(server, rules, table, len(decoding))
             tokens += len(decoding) // rules.groups if rules.mixes_prompts else 0
             least_s = rules.piece_launches_s if tokens <= rules.piece_tokens else rules.launches_s
+            least_s *= rules.busy_launch_ratio if decoding and not rules.waits_for_host else 1.0
             beside_s = server.step_s if rules.mixes_prompts else 0.0
             server.end_s = server.clock_s + max(prompts_s + beside_s, least_s)
         elif decoding:

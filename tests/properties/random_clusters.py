@@ -68,6 +68,7 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
         reserves_answers=draw(st.sampled_from([False, False, True])),
         prompt_alone_ratio=draw(st.sampled_from([0.5, 1.0, 1.3])),
         launches_s=draw(st.sampled_from([0.0, 0.05])),
+        busy_launch_ratio=draw(st.sampled_from([0.0, 1.0])),
         piece_launches_s=draw(st.sampled_from([0.0, 0.02])),
         piece_tokens=draw(st.sampled_from([0, 64])),
         request_s=draw(st.sampled_from([0.0, 0.01])),

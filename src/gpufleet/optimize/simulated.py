@@ -87,6 +87,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         prompt_among_ratio=known("decode_scale_ratio"),
         idle_prompt_ratio=known("prefill_scale_ratio"),
         launches_s=float(launches_s(model)[0]),
+        busy_launch_ratio=figure("busy_launch_ratio", 0.0),
         piece_launches_s=float(launches_s(model, 0.0)[0]),
         piece_tokens=int(figure("piece_graph_tokens", 0.0)),
         request_s=known("request_overhead_s"),

@@ -10,6 +10,7 @@ poll_wait_ratio                                         share of the polling int
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
+busy_launch_ratio (`data/engines`)                      share of launches of prompts for which those that decode wait
 eager_<format>_ratio                                    of a kernel with weights in this format over eager_kernel_s
 eager_expert_s (`data/engines`)                         host time of an expert where all are walked through
 host_sequence_s (`data/engines`)                        host time of every further sequence, the device waiting
@@ -260,10 +261,16 @@ def launch_extra_s(
     """
     own, rules = batch / model.candidates.num_groups, model.once(step_rules)
     tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
-    beside_s = np.maximum(launches_s(model, tokens) - rules.own_steps * step_s, 0.0)
+    waited_s = busy_launch_ratio(model.candidates) * launches_s(model, tokens)
+    beside_s = np.maximum(waited_s - rules.own_steps * step_s, 0.0)
     clumps = prompts_in_clumps(prompts.per_step, beside_s / step_s)
     sharing = np.minimum(clumps, 1 + rules.room_tokens / lengths.input_tokens)
     return np.asarray(beside_s * np.maximum(lengths.input_tokens / rules.room_tokens, 1.0) / sharing)
+
+
+def busy_launch_ratio(candidates: Candidates) -> FloatArray:
+    """Share of the launches of a step with prompts for which its engine waits where others decode   [1]."""
+    return candidates.engine_figure("busy_launch_ratio", 0.0)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:

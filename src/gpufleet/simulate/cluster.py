@@ -46,7 +46,8 @@ class EngineRules:
     A prompt costs `prompt_alone_ratio` of what it adds to a step of decoding, each that shares the step with it
     `prompt_among_ratio`, `idle_prompt_ratio` of its kernels where nothing decodes, or where steps of prompts stand
     apart and the device waits for the host before each (`waits_for_host`). A step with prompts takes the host
-    `launches_s` at least, `piece_launches_s` if it has up to `piece_tokens`.
+    `launches_s` at least, `piece_launches_s` if it has up to `piece_tokens`; `busy_launch_ratio` of that where others
+    decode in it.
     A request takes `request_s` + `token_s` x prompt to reach the engine; among others, first tokens are seen
     `late_steps` steps of decoding and `late_s` late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
@@ -67,6 +68,7 @@ class EngineRules:
     prompt_among_ratio: float = 1.0
     idle_prompt_ratio: float = 1.0
     launches_s: float = 0.0
+    busy_launch_ratio: float = 1.0
     piece_launches_s: float = 0.0
     piece_tokens: int = 0
     request_s: float = 0.0

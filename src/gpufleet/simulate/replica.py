@@ -321,7 +321,9 @@ def least_s(replica: Any, engine: Any, tokens: Any) -> Any:
     """What the host needs to launch a step with prompts: kernel by kernel, or in pieces that were recorded   [s]."""
     if engine.mixes_prompts:
         tokens = tokens + replica.running // engine.groups
-    return engine.piece_launches_s if tokens <= engine.piece_tokens else engine.launches_s
+    launches_s = engine.piece_launches_s if tokens <= engine.piece_tokens else engine.launches_s
+    is_alone = replica.running == 0 or engine.waits_for_host
+    return launches_s if is_alone else engine.busy_launch_ratio * launches_s
 
 
 @compiled

@@ -102,6 +102,7 @@ ENGINE = np.dtype(
         ("prompt_among_ratio", "f8"),
         ("idle_prompt_ratio", "f8"),
         ("launches_s", "f8"),
+        ("busy_launch_ratio", "f8"),
         ("piece_launches_s", "f8"),
         ("late_steps", "f8"),
         ("late_s", "f8"),
