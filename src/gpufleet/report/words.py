@@ -84,7 +84,6 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "over_budget": "over the budget of {budget_usd_per_hour} ({budget_usd_per_month})",
     "over_job_budget": "over the budget of {budget_usd}",
     "late": "late however many machines share it: a start and one request alone take longer",
-    "spot_gang": "only spot is sold there, where so many machines are seldom had at once",
     "late_on_spot": "late on spot: in drawn markets machines are refused or taken away too often",
     "late_with_cap": "not done by the deadline with the cap of {cap_machines}",
     "binds_longer": (
@@ -252,6 +251,7 @@ REGION_REASONS = {
     "no_day": "prices of the plan's machines there have no date",
     "binds_longer": "prices of the plan's machines there bind for longer than the job",
     "job_stays_elsewhere": "the job has to stay elsewhere",
+    "spot_gang": "only spot is sold there, where so many machines are seldom had at once",
     "grid": "its grid emits more than allowed, or is not known",
     "late": "what is sold there is done too late, or on spot too often so",
     "budget": "over the budget",
