@@ -137,7 +137,7 @@ CONSTANTS = (
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
     Constant("eager_kernel_s", "s", 45e-6, 15e-6, 0.0, 2e-4),
-    Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 1.0, 3.0),  # below 1: faster than kernels that were measured
+    Constant("prefill_scale_ratio", "ratio", 1.2, 0.05, 1.0, 3.0),  # below 1: faster than kernels that were measured
     Constant("request_overhead_s", "s", 5e-3, 1e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),

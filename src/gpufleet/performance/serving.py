@@ -40,7 +40,7 @@ from gpufleet.records import dataclass
 
 HIGHEST_LOAD_RATIO = 0.95
 SHORTEST_SERVICE_S = 1e-9
-LAUNCHES_OF_A_PIECE, SHARPNESS = 2, 4
+LAUNCHES_OF_A_PIECE, SHARPNESS = 6, 4
 
 
 @dataclass(frozen=True)
