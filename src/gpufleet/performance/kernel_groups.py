@@ -393,11 +393,17 @@ class Exchanges(KernelGroup):
 
 @dataclass(frozen=True)
 class Streams(KernelGroup):
-    """Element-wise kernels, which only move memory; candidates without bytes do not launch them."""
+    """Element-wise kernels, which only move memory; candidates without bytes do not launch them.
+
+    `seen` says what the bytes are counted of, as a row of `StepTokens.counted`; `slowdown` how many times longer than
+    by the formula a byte takes.
+    """
 
     formula: StreamFormula
     bandwidth_bytes_per_s: FloatArray
     bytes_per_token: FloatArray
+    seen: IntArray
+    slowdown: FloatArray
 
     @property
     def formula_fixed_s(self) -> float:
@@ -406,7 +412,7 @@ class Streams(KernelGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each kernel."""
-        seconds = elementwise_s(self.formula, self.bandwidth_bytes_per_s, self._size_bytes(at))
+        seconds = elementwise_s(self.formula, self.bandwidth_bytes_per_s / self.slowdown, self._size_bytes(at))
         return seconds if self._all_run else np.where(self.bytes_per_token > 0, seconds, 0.0)
 
     @cached_property
@@ -426,7 +432,7 @@ class Streams(KernelGroup):
     def work(self, at: StepTokens) -> Work:
         """What is read and written."""
         size_bytes = self._size_bytes(at)
-        tokens = at.counted[..., :1, :]
+        tokens = at.counted[..., self.seen, :]
         return Work({"tokens": tokens}, 0.0, size_bytes, memory_s=size_bytes / self.bandwidth_bytes_per_s)
 
     def curves_of(self, part: int) -> None:
@@ -434,7 +440,7 @@ class Streams(KernelGroup):
         return
 
     def _size_bytes(self, at: StepTokens) -> FloatArray:
-        return np.asarray(at.counted[..., :1, :] * self.bytes_per_token)
+        return np.asarray(at.counted[..., self.seen, :] * self.bytes_per_token)
 
 
 def kernel_of(kind: int) -> str:

@@ -27,8 +27,9 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import SparsePromptFormula
+from gpufleet.domain.calibration import WIDE_BYTES, SparsePromptFormula
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import ACTIVATION, ATTENTION, NORM
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
 from gpufleet.performance.attention_groups import (
     Choice,
@@ -78,7 +79,8 @@ SUM_BYTES = 4.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
-POSITIONS, HEAD_NORMS = "rotary and KV write", "query and key norms"
+POSITIONS, HEAD_NORMS, SCALE_SEARCH = "rotary and KV write", "query and key norms", "search for scales"
+EARLIER_PRODUCT, PRODUCT, EXPERTS = "earlier product", "product", "experts"
 
 
 def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[KernelGroup, ...]:
@@ -101,6 +103,19 @@ class _Operators(OperatorGroups):
         self.arch, self.candidates, self.hardware = arch, candidates, hardware
         self.tp = np.asarray(candidates.tp, dtype=np.float64)
         self.exchanges: list[tuple[Part, int, int, float, FloatArray]] = []
+
+    def add_linear(
+        self, name: str, part: str, n: Floats, k: Floats, count: int, written_by: str, seen: int = TOKENS
+    ) -> None:
+        """A product with an [n, k] matrix of this part of the weights, whose input `written_by` says what wrote.
+
+        Input that an earlier product took is quantised by then.
+        """
+        hw = self.hardware
+        apart = hw.quantised_apart(part, written_by) if written_by != EARLIER_PRODUCT else np.zeros(self.num_candidates)
+        searched_bytes = hw.searched(part) * apart * k * WIDE_BYTES
+        self.add_pass(SCALE_SEARCH, hw.calibration.formulas.scale_search, searched_bytes, count, seen)
+        self.add_product(name, hw.products(part), n, k, count, seen, apart, hw.quantisation_slowdown(part))
 
     def add_exchange(self, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int) -> None:
         width = self.arch.vocab_size if seen == HEAD_ROWS else self.arch.hidden_size
@@ -160,17 +175,17 @@ class _Operators(OperatorGroups):
         return mixer.num_heads / self.tp * mixer.head_dim, kv_heads * mixer.head_dim
 
     def _projections(self, mixer: Attention, count: int) -> None:
-        hidden, curves = self.arch.hidden_size, self.hardware.attention_gemm
+        hidden = self.arch.hidden_size
         query, key = self._widths(mixer)
         value = key * (mixer.value_dim / mixer.head_dim)
         output = query * (mixer.value_dim / mixer.head_dim)
         if mixer.keys_are_values:
             value = 0.0 * key
         gate = mixer.gate_width / self.tp
-        self.add_product(PROJECTIONS, curves, query + (key + value) + gate, hidden, count)
+        self.add_linear(PROJECTIONS, "attention", query + (key + value) + gate, hidden, count, NORM)
         if mixer.gate_width:
             self.add_stream(PROJECTIONS, gate + 2 * output, count)
-        self.add_product(PROJECTIONS, curves, hidden, output, count)
+        self.add_linear(PROJECTIONS, "attention", hidden, output, count, ACTIVATION if mixer.gate_width else ATTENTION)
 
     def _positions(self, mixer: Attention, count: int) -> None:
         """Queries and keys normed where the model does so, rotated, and keys and values put into the cache."""
@@ -213,20 +228,20 @@ class _Operators(OperatorGroups):
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
         query = heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
         latent = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-        products: list[tuple[Floats, Floats]]
+        products: list[tuple[Floats, Floats, str]]
         if mixer.q_lora_rank is None:
-            products = [(query + latent, hidden)]
+            products = [(query + latent, hidden, NORM)]
         else:
-            products = [(mixer.q_lora_rank + latent, hidden), (query, mixer.q_lora_rank)]
+            products = [(mixer.q_lora_rank + latent, hidden, NORM), (query, mixer.q_lora_rank, NORM)]
             self.add_stream(HEAD_NORMS, 2 * mixer.q_lora_rank, count)
         self.add_stream(HEAD_NORMS, 2 * mixer.kv_lora_rank, count)
         self.add_stream(POSITIONS, 2 * (heads + 1) * mixer.qk_rope_head_dim, count)
         self.add_stream(POSITIONS, 2 * latent, count)
         if mixer.gate_width:
-            products.append((mixer.gate_width / self.tp, hidden))
+            products.append((mixer.gate_width / self.tp, hidden, EARLIER_PRODUCT))
             self.add_stream(PROJECTIONS, 3 * mixer.gate_width / self.tp, count)
-        for n, k in [*products, (hidden, heads * mixer.v_head_dim)]:
-            self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
+        for n, k, written_by in [*products, (hidden, heads * mixer.v_head_dim, PRODUCT)]:
+            self.add_linear(PROJECTIONS, "attention", n, k, count, written_by)
 
     def _latent_attention(self, mixer: LatentAttention, count: int) -> None:
         """Heads of other widths than the measured ones count as many as do the same work."""
@@ -260,12 +275,13 @@ class _Operators(OperatorGroups):
         compressor = 2 * mixer.overlap * mixer.head_dim if mixer.tokens_per_entry else 0
         output = mixer.output_groups * mixer.output_rank / self.tp
         down = mixer.q_lora_rank + mixer.head_dim + compressor
-        products: list[tuple[Floats, Floats]] = [(down, hidden), (width, mixer.q_lora_rank)]
-        products += [(output, mixer.num_heads * mixer.head_dim / mixer.output_groups), (hidden, output)]
+        of_group = mixer.num_heads * mixer.head_dim / mixer.output_groups
+        products: list[tuple[Floats, Floats, str]] = [(down, hidden, NORM), (width, mixer.q_lora_rank, NORM)]
+        products += [(output, of_group, ATTENTION), (hidden, output, PRODUCT)]
         self.add_stream(HEAD_NORMS, 2 * (mixer.q_lora_rank + mixer.head_dim), count)
         self.add_stream(POSITIONS, 2 * (width + mixer.head_dim + compressor), count)
-        for n, k in products:
-            self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
+        for n, k, written_by in products:
+            self.add_linear(PROJECTIONS, "attention", n, k, count, written_by)
 
     def _compressed_attention(self, mixer: CompressedAttention, count: int) -> None:
         """All heads over one vector that is key and value: the kernel of latent attention, of other widths."""
@@ -284,11 +300,10 @@ class _Operators(OperatorGroups):
         """All products into the recurrence as one, and the one out of it."""
         hidden, params = self.arch.hidden_size, recurrent_params(mixer, self.arch.hidden_size)
         output = mixer.value_width if isinstance(mixer, GatedDeltaNet) else mixer.inner_width
-        curves = self.hardware.attention_gemm
         into = (params.sharded / hidden - output) / self.tp + params.copied / hidden
-        self.add_product(PROJECTIONS, curves, into, hidden, count)
+        self.add_linear(PROJECTIONS, "attention", into, hidden, count, NORM)
         self.add_stream(HEAD_NORMS, 3 * output / self.tp, count)
-        self.add_product(PROJECTIONS, curves, hidden, output / self.tp, count)
+        self.add_linear(PROJECTIONS, "attention", hidden, output / self.tp, count, NORM)
 
     def _recurrence(self, mixer: Recurrent, count: int) -> None:
         flop = recurrence_flop_per_token(mixer) / self.tp
@@ -327,9 +342,9 @@ class _Operators(OperatorGroups):
         if index is None:
             return
         ratio = mixer.tokens_per_entry if isinstance(mixer, CompressedAttention) else 1
-        curves, queries = self.hardware.attention_gemm, float(index.num_heads * index.head_dim)
-        self.add_product(INDEX, curves, queries, index.query_width, count)
-        self.add_product(INDEX, curves, float(index.projected_width), self.arch.hidden_size, count)
+        queries, projected = float(index.num_heads * index.head_dim), float(index.projected_width)
+        self.add_linear(INDEX, "attention", queries, index.query_width, count, EARLIER_PRODUCT)
+        self.add_linear(INDEX, "attention", projected, self.arch.hidden_size, count, EARLIER_PRODUCT)
         of = Scoring(index_flop_per_entry(index), index.cache_bytes_per_entry, ratio)
         decode, prefill, choice = (self.hardware.mixer(f"index_{kind}") for kind in ("decode", "prefill", "choice"))
         self.others += [
@@ -352,20 +367,19 @@ class _Operators(OperatorGroups):
                 self._experts(feed_forward, count)
 
     def _gated_mlp(self, name: str, width: Floats, gated: bool, count: int) -> None:
-        hidden, curves = self.arch.hidden_size, self.hardware.mlp_gemm
-        up_width = (2 if gated else 1) * width
-        self.add_product(name, curves, up_width, hidden, count)
+        hidden, up_width = self.arch.hidden_size, (2 if gated else 1) * width
+        self.add_linear(name, "mlp", up_width, hidden, count, NORM)
         self.add_stream(name, up_width + width, count)
-        self.add_product(name, curves, hidden, width, count)
+        self.add_linear(name, "mlp", hidden, width, count, ACTIVATION)
 
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         width = moe.latent_width or hidden
-        self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
+        self.add_product("router", hw.products("base"), float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
         if moe.latent_width:
-            self.add_product("expert latents", hw.mlp_gemm, float(width), hidden, count)
-            self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
+            self.add_linear("expert latents", "mlp", float(width), hidden, count, NORM)
+            self.add_linear("expert latents", "mlp", float(hidden), width, count, EXPERTS)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp))
@@ -391,12 +405,11 @@ class _Operators(OperatorGroups):
 
     def add_head(self) -> None:
         width = self.arch.vocab_size / self.tp
-        self.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        self.add_linear("output head", "head", width, self.arch.hidden_size, 1, NORM, HEAD_ROWS)
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
     def groups(self) -> tuple[KernelGroup, ...]:
-        *others, streams = super().groups()
-        return (*others, self._exchange_group(), streams)
+        return (*super().groups(), self._exchange_group())
 
     def _exchange_group(self) -> Exchanges:
         parts, kinds, seen, bytes_per_token, num_ranks = zip(*self.exchanges, strict=True)

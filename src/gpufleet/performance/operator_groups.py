@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import GemmCurves, StreamFormula
+from gpufleet.performance.gemm import quantised_bytes
 from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     TOKENS,
@@ -21,6 +22,8 @@ from gpufleet.performance.kernel_groups import (
 )
 
 Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
+Stream: TypeAlias = tuple[Part, StreamFormula, int, Floats, Floats]
+QUANTISATION = "quantisation of activations"
 
 
 class OperatorGroups:
@@ -39,7 +42,7 @@ class OperatorGroups:
         self.others: list[KernelGroup] = []
         self._products: list[Product] = []
         self._prompt_products: list[Product] = []
-        self._streams: list[tuple[Part, Floats]] = []
+        self._streams: list[Stream] = []
         self._num_parts = 0
 
     def part(self, name: str, kernel: str, count: int) -> Part:
@@ -47,8 +50,24 @@ class OperatorGroups:
         self._num_parts += 1
         return Part(name, kernel, count, self._num_parts)
 
-    def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int, seen: int = TOKENS) -> None:
-        """A product with an [n, k] matrix, of as many rows as `StepTokens.counted` holds in its row `seen`."""
+    def add_product(
+        self,
+        name: str,
+        curves: GemmCurves,
+        n: Floats,
+        k: Floats,
+        count: int,
+        seen: int = TOKENS,
+        quantised_apart: Floats = 1.0,
+        slowdown: Floats = 1.0,
+    ) -> None:
+        """A product with an [n, k] matrix, of as many rows as `StepTokens.counted` holds in its row `seen`.
+
+        Input that it takes in fewer bits is quantised by a kernel of its own (1), which takes `slowdown` times as long
+        for a byte as the formula says, or by what wrote it (0).
+        """
+        moved_bytes = quantised_bytes(curves, k) * quantised_apart
+        self.add_pass(QUANTISATION, self.formula, moved_bytes, count, seen, slowdown)
         self._products.append((self.part(name, "gemm", count), curves, seen, n, k))
 
     def add_prompt_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int) -> None:
@@ -57,22 +76,38 @@ class OperatorGroups:
 
     def add_stream(self, name: str, elements: Floats, count: int) -> None:
         """An element-wise kernel that reads and writes so many elements for each token that is counted first."""
-        self._streams.append((self.part(name, "elementwise", count), elements * self.element_bytes))
+        part, moved_bytes = self.part(name, "elementwise", count), elements * self.element_bytes
+        self._streams.append((part, self.formula, TOKENS, moved_bytes, 1.0))
+
+    def add_pass(
+        self,
+        name: str,
+        formula: StreamFormula,
+        moved_bytes: Floats,
+        count: int,
+        seen: int = TOKENS,
+        slowdown: Floats = 1.0,
+    ) -> None:
+        """An element-wise kernel that moves so many bytes for each row; none where no candidate moves any."""
+        if np.any(moved_bytes):
+            self._streams.append((self.part(name, "elementwise", count), formula, seen, moved_bytes, slowdown))
 
     def groups(self) -> tuple[KernelGroup, ...]:
         """All of them."""
         gathered = ((Products, self._products), (PromptProducts, self._prompt_products))
         products = [self._product_group(kind, rows) for kind, rows in gathered if rows]
-        streams = [self._stream_group()] if self._streams else []
-        return (*products, *self.others, *streams)
+        return (*products, *self.others, *self._stream_groups())
 
     def _product_group(self, kind: type[Products], rows: Sequence[Product]) -> Products:
         parts, curves, seen, n, k = zip(*rows, strict=True)
         return kind(parts, curves, stacked(curves), np.array(seen), self._stacked(n), self._stacked(k))
 
-    def _stream_group(self) -> Streams:
-        parts, moved_bytes = zip(*self._streams, strict=True)
-        return Streams(parts, self.formula, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
+    def _stream_groups(self) -> Iterator[Streams]:
+        """One for each formula."""
+        bandwidth, stacked = self.bandwidth_bytes_per_s, self._stacked
+        for formula in dict.fromkeys(stream[1] for stream in self._streams):
+            parts, _, seen, moved_bytes, slowdown = zip(*(s for s in self._streams if s[1] == formula), strict=True)
+            yield Streams(parts, formula, bandwidth, stacked(moved_bytes), np.array(seen), stacked(slowdown))
 
     def _stacked(self, sizes: Sequence[Floats]) -> FloatArray:
         return np.stack([np.broadcast_to(np.asarray(size, dtype=np.float64), self.num_candidates) for size in sizes])
