@@ -23,7 +23,7 @@ from gpufleet.performance.kernel_groups import (
 
 Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
 Stream: TypeAlias = tuple[Part, StreamFormula, int, Floats, Floats]
-QUANTISATION = "quantisation of activations"
+QUANTISATION = "quantisation"
 
 
 class OperatorGroups:
