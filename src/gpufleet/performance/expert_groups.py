@@ -155,6 +155,11 @@ class ExpertsTogether(StepGroup):
         return sum((group.num_kernels for group in self._groups), 0.0)
 
     @property
+    def num_calls(self) -> FloatArray | float:
+        """Those of all of them."""
+        return sum((group.num_calls for group in self._groups), 0.0)
+
+    @property
     def _groups(self) -> tuple[RoutedExperts | Products | Streams, ...]:
         return self.routed, *self.shared
 

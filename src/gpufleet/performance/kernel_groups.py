@@ -58,12 +58,16 @@ class StepTokens:
 
 @dataclass(frozen=True)
 class Part:
-    """One operator: `count` executions in a step; `place` among all operators in the order that a token meets them."""
+    """One operator: `count` executions in a step; `place` among all operators in the order that a token meets them.
+
+    `in_call_of_next`: the host launches it by the call of the operator that comes next.
+    """
 
     name: str
     kernel: str
     count: int
     place: int
+    in_call_of_next: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class StepGroup(ABC):
     def num_kernels(self) -> FloatArray | float:
         """Kernels that a decode step launches for all parts, per candidate."""
         return float(sum(part.count for part in self.parts))
+
+    @property
+    def num_calls(self) -> FloatArray | float:
+        """Calls by which the host launches them, per candidate."""
+        return self.num_kernels
 
 
 @dataclass(frozen=True)
@@ -306,6 +315,11 @@ class OfLastStage(StepGroup):
         """Those of the group."""
         return self.group.num_kernels
 
+    @property
+    def num_calls(self) -> FloatArray | float:
+        """Those of the group."""
+        return self.group.num_calls
+
 
 @dataclass(frozen=True)
 class Exchanges(KernelGroup):
@@ -408,7 +422,14 @@ class Streams(KernelGroup):
     @property
     def num_kernels(self) -> FloatArray:
         """Those that move anything."""
-        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
+        return self._launched(self.counts)
+
+    @property
+    def num_calls(self) -> FloatArray:
+        """Those that move anything and have a call of their own."""
+        return self._launched(self.counts * [[not part.in_call_of_next] for part in self.parts])
+
+    def _launched(self, counts: FloatArray) -> FloatArray:
         return np.asarray(np.where(self.bytes_per_token > 0, counts, 0.0).sum(axis=0))
 
     def work(self, at: StepTokens) -> Work:

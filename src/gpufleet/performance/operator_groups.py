@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count as counted_up
 from typing import TypeAlias
 
@@ -50,6 +51,10 @@ class OperatorGroups:
         """The next operator that a token meets, `count` times."""
         return Part(name, kernel, count, next(self._places))
 
+    def part_of_next(self, name: str, kernel: str, count: int) -> Part:
+        """The same of an operator that the host launches by the call of the one after it."""
+        return replace(self.part(name, kernel, count), in_call_of_next=True)
+
     def add_product(
         self,
         name: str,
@@ -88,9 +93,9 @@ class OperatorGroups:
         seen: int = TOKENS,
         slowdown: Floats = 1.0,
     ) -> None:
-        """An element-wise kernel that moves so many bytes for each row; none where no candidate moves any."""
+        """An element-wise kernel over the input of the next product; none where no candidate moves any bytes."""
         if np.any(moved_bytes):
-            self._streams.append((self.part(name, "elementwise", count), formula, seen, moved_bytes, slowdown))
+            self._streams.append((self.part_of_next(name, "elementwise", count), formula, seen, moved_bytes, slowdown))
 
     def groups(self) -> tuple[StepGroup, ...]:
         """All of them."""

@@ -35,8 +35,15 @@ def calibration() -> Calibration:
     return load_calibration(ACCELERATORS)
 
 
-def model(weights: WeightFormat, engine: str, version: str | None = None, gpu: str = "H100-SXM") -> StepModel:
-    """Llama 3.1 8B on one GPU."""
+def model(
+    weights: WeightFormat,
+    engine: str,
+    version: str | None = None,
+    gpu: str = "H100-SXM",
+    name: str = "llama-3.1-8b",
+    num_stages: int = 1,
+) -> StepModel:
+    """A model on one GPU, or one a stage."""
     zero = np.zeros(1, dtype=np.int64)
     candidates = Candidates(
         Palette(ACCELERATORS, (weights,), (BF16,), (load_engine(engine, version),)),
@@ -45,13 +52,13 @@ def model(weights: WeightFormat, engine: str, version: str | None = None, gpu: s
         kv_precision=zero,
         engine=zero,
         tp=zero + 1,
-        pp=zero + 1,
+        pp=zero + num_stages,
         ep=zero + 1,
         attention_dp=zero + 1,
         link_is_pcie=np.zeros(1, dtype=np.bool_),
         link_bytes_per_s=np.zeros(1),
     )
-    return StepModel.build(shipped_architecture("llama-3.1-8b"), candidates, calibration())
+    return StepModel.build(shipped_architecture(name), candidates, calibration())
 
 
 def kernels(of: StepModel, name: str, load: StepLoad = TOKEN) -> float:
@@ -129,3 +136,29 @@ def test_a_row_is_read_in_16_bits_and_written_in_fewer() -> None:
         "fp8": 4800.0,
         "nvfp4": 3200.0 + 900.0,
     }
+
+
+def test_the_call_of_a_product_quantises_its_input_too() -> None:
+    """SGLang fuses nothing: four products of a layer are launched by as many calls in fp8 as in 16 bits."""
+    narrow, wide = (model(weights, "sglang") for weights in (FP8_EVERYWHERE, WeightFormat.uniform(BF16)))
+    assert narrow.num_kernels - wide.num_kernels == 4 * LAYERS
+    assert narrow.num_calls == wide.num_calls == wide.num_kernels
+
+
+@pytest.mark.parametrize(("weights", "apart"), [(FP8_EVERYWHERE, 4), (WeightFormat.uniform(BF16), 0)])
+def test_shared_experts_quantise_as_other_products_do(weights: WeightFormat, apart: int) -> None:
+    """DeepSeek-V2-Lite: two products of attention and two of dense or shared experts in each of 27 layers."""
+    of = model(weights, "sglang", name="deepseek-v2-lite")
+    assert sum(o.count for o in of.operations(TOKEN) if o.name == QUANTISATION) == 27 * apart
+
+
+def test_shared_experts_search_for_scales_too() -> None:
+    found = replace(FP8_EVERYWHERE, activation_scales=PER_TENSOR)
+    searched = model(found, "tensorrt-llm", name="deepseek-v2-lite").operations(TOKEN)
+    assert sum(o.count for o in searched if o.name == SCALE_SEARCH) == 27 * 3
+
+
+def test_the_last_of_two_stages_quantises_for_the_head_of_both_micro_batches() -> None:
+    head = replace(WeightFormat.uniform(BF16), head=FP8)
+    one, two = (model(head, "sglang", num_stages=stages).terms(StepLoad(np.full(1, 2.0), 100.0)) for stages in (1, 2))
+    assert two[QUANTISATION][0] == pytest.approx(2 * one[QUANTISATION][0], rel=0.05)
