@@ -104,8 +104,7 @@ def test_beyond_the_budget_neither_is_called_as_cheap_as_the_other() -> None:
 
 
 def test_electricity_is_that_of_the_day() -> None:
-    asked = replace(ASKED, gpus=("H100",))
-    d, flat = plan_serve(asked).answer, plan_serve(replace(asked, off_peak_rate=PEAK)).answer
+    d, flat = plan_serve(ASKED).answer, plan_serve(replace(ASKED, off_peak_rate=PEAK)).answer
     assert (d.instance, d.instance_count) == (flat.instance, flat.instance_count)
     energy = d.energy
     mean_gpus = d.gpus_per_instance * (HOURS * d.instance_count + (24 - HOURS) * d.quiet_instance_count) / 24

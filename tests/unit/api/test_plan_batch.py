@@ -188,7 +188,7 @@ def test_no_number_of_machines_is_said_where_none_does_it() -> None:
     assert not plan.is_feasible
     [late] = [r for r in plan.rejections if r.code == "late"]
     assert late.reason.endswith("a start and one request alone take longer")
-    assert "with the headroom" in late.best
+    assert "min with the headroom" in late.best
     assert "would be enough" not in late.best
     assert "available" not in late.best
 
