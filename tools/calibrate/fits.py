@@ -93,7 +93,7 @@ def fits_of(operator: Operator, gpu: Path, accelerator: Accelerator, by_engine: 
         if len(usable) >= FEWEST_ROWS:
             whole = fit_one(operator, usable, accelerator, str(precision))
             yield whole
-            if by_engine and operator.tables_per_engine:
+            if by_engine and operator.tables_per_engine and precision not in operator.tuned_formats:
                 yield from engine_fits(operator, usable, accelerator, whole)
             if by_engine and operator.name == "experts":
                 yield from general_fits(operator, gpu, accelerator, whole)

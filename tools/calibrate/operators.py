@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from tools.calibrate import kernel_tables, locations, modules
+from tools.calibrate import kernel_tables, locations, modules, quantisation
 from tools.calibrate.grid_fit import SlopeLimits
 from tools.calibrate.locations import Floats, Located
 
@@ -25,7 +25,10 @@ RooflineAt: TypeAlias = Callable[[Sequence[Floats], Accelerator, str], Floats]
 
 @dataclass(frozen=True)
 class Operator:
-    """One family of kernels: how to read it, where its points lie, and the grid that holds it."""
+    """One family of kernels: how to read it, where its points lie, and the grid that holds it.
+
+    `tuned_formats`: engines choose their kernel at start, by trying; tables of their calls hold what comes untried.
+    """
 
     name: str
     fixed_s: float
@@ -41,6 +44,7 @@ class Operator:
     streams_memory: bool = False
     tables_per_engine: bool = False
     slow_engines_are_served: bool = False
+    tuned_formats: tuple[str, ...] = ()
 
     def slope_limits(self, accelerator: Accelerator, precision: str) -> list[SlopeLimits]:
         """Seconds must not fall along the axes `rising`, nor outgrow those of `proportional`.
@@ -163,13 +167,14 @@ OPERATORS = (
         2 * MICROSECOND,
         (Axis("log2 m", 0, 1, 15), Axis("log2 n", 5, 1, 12), Axis("log2 k", 5, 1, 12)),
         ("m", "n", "k"),
-        kernel_tables.gemm_rows,
+        quantisation.product_rows,
         locations.locate_gemm,
         locations.gemm_roofline_at,
         rising=(0,),
         proportional=(1, 2),
         tables_per_engine=True,
         streams_memory=True,
+        tuned_formats=("nvfp4",),
     ),
     DECODE,
     Operator(

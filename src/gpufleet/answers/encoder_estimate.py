@@ -6,6 +6,7 @@ from gpufleet.answers.formulas import PRODUCT, stream_words
 from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input
+from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.catalog import PriceRow
@@ -16,7 +17,7 @@ FORMULAS = {
     "attention": "4 heads head_dim pairs / peak, over the measured prefill-attention curve",
     "attention over the answer": "bytes of keys and values / bandwidth, over the measured decode-attention curve",
 }
-STREAMS = ("attention scores in memory", "norms, biases and residuals", "embedding")
+STREAMS = ("attention scores in memory", "norms, biases and residuals", "embedding", QUANTISATION)
 LEAST_SHOWN_RATIO = 1e-9
 HOST = "the host, which launches the kernels"
 READING = "the host, which reads audio and makes mel frames"

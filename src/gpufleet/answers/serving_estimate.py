@@ -21,8 +21,10 @@ from gpufleet.performance.layer_operators import (
     OVER_CACHE,
     OVER_PROMPTS,
     POSITIONS,
+    SCALE_SEARCH,
     STATE,
 )
+from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
@@ -38,7 +40,7 @@ FORMULAS = {
     "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
     "expert exchange": "bytes of the tokens / link, over the measured collective",
 }
-STREAMS = ("norms and residuals", HEAD_NORMS, POSITIONS)
+STREAMS = ("norms and residuals", HEAD_NORMS, POSITIONS, QUANTISATION)
 Factors: TypeAlias = tuple[float, float]
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
@@ -198,8 +200,9 @@ def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: 
 def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of a step of the one candidate by operator, with their formulas, largest first."""
     terms = {name: float(each[0]) for name, each in seconds.items()}
-    streams = stream_words(model.hardware.calibration.formulas.streams)
-    formulas = {**FORMULAS, **dict.fromkeys(STREAMS, streams)}
+    known = model.hardware.calibration.formulas
+    of_streams = dict.fromkeys(STREAMS, stream_words(known.streams))
+    formulas = {**FORMULAS, **of_streams, SCALE_SEARCH: stream_words(known.scale_search)}
     return [
         ExplainedTerm(name=name, value=terms[name], unit="s", formula=formulas.get(name, _other(name)), grade=grade)
         for name in sorted(terms, key=lambda name: -terms[name])

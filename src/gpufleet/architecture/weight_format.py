@@ -28,6 +28,9 @@ from gpufleet.domain.precision import (
     MXFP4,
     NF4,
     NVFP4,
+    PER_TENSOR,
+    PER_TOKEN,
+    STATIC,
     Precision,
     WeightFormat,
 )
@@ -54,6 +57,7 @@ _MODELOPT = {
     "MXFP8": Precision(FP8_BLOCK.name, 1.0 + 1 / 32, FP8_BLOCK.arithmetic),  # one 8-bit exponent per 32
 }
 _MIXED = "MIXED_PRECISION"
+_SCALED_AS_MET = ("FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "W8A8_SQ_PER_CHANNEL", "MXFP4", "MXFP8")
 _MOST_BITS, _LEAST_PLAIN_BITS = 32, 15.5
 
 
@@ -75,7 +79,7 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     weights = _quantised_format(quantization, base, architecture)
     if str(config.get("expert_dtype")) == "fp4" and weights.experts.name == FP8_BLOCK.name:
         weights = replace(weights, name=MXFP4.name, experts=MXFP4)
-    return replace(weights, kv=_kv_precision(quantization))
+    return replace(weights, kv=_kv_precision(quantization), activation_scales=_activation_scales(quantization))
 
 
 def loaded_in_16_bits(base: Precision) -> WeightFormat:
@@ -157,6 +161,30 @@ def _kv_precision(quantization: Mapping[str, object]) -> Precision | None:
     return FP8 if is_fp8 or "FP8" in (scheme, quantization.get("kv_cache_quant_algo")) else None
 
 
+def _activation_scales(quantization: Mapping[str, object]) -> str | None:
+    """Where the scales of activations come from: the checkpoint's own, or found in what each token or tensor holds.
+
+    ModelOpt calibrates them, unless the algorithm says per token. Weights in blocks have scales of each token's blocks.
+    """
+    algorithm, method = str(quantization.get("quant_algo") or "").upper(), quantization.get("quant_method")
+    if algorithm:
+        return PER_TOKEN if algorithm in _SCALED_AS_MET else STATIC
+    if method == "fbgemm_fp8" or quantization.get("weight_block_size"):
+        return PER_TOKEN
+    if method == "fp8":
+        return {"static": STATIC, "dynamic": PER_TENSOR}.get(str(quantization.get("activation_scheme")))
+    return _compressed_scales(_first_group(quantization).get("input_activations"))
+
+
+def _compressed_scales(activations: object) -> str | None:
+    """The same of compressed-tensors; None where activations stay as they are."""
+    if not isinstance(activations, Mapping):
+        return None
+    if activations.get("dynamic") is not True:
+        return STATIC
+    return PER_TENSOR if activations.get("strategy") == "tensor" else PER_TOKEN
+
+
 def base_precision(config: Mapping[str, object], name: str) -> Precision:
     """What a checkpoint is stored in by its `torch_dtype`; bf16 where it does not say."""
     dtype = config.get("torch_dtype") or config.get("dtype") or "bfloat16"
@@ -206,10 +234,9 @@ def _integer_precision(bits: object, weights: Mapping[str, object]) -> Precision
 
 def _compressed_precision(quantization: Mapping[str, object]) -> Precision | None:
     """compressed-tensors: the weights of the first group of layers."""
-    groups = quantization.get("config_groups")
-    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
-    weights = first.get("weights") if isinstance(first, Mapping) else None
-    if not isinstance(weights, Mapping) or not isinstance(first, Mapping):
+    first = _first_group(quantization)
+    weights = first.get("weights")
+    if not isinstance(weights, Mapping):
         return None
     bits, is_float = weights.get("num_bits"), weights.get("type") == "float"
     if is_float:
@@ -220,6 +247,12 @@ def _compressed_precision(quantization: Mapping[str, object]) -> Precision | Non
     if bits == 8 and first.get("input_activations"):
         return INT8
     return _integer_precision(bits, weights)
+
+
+def _first_group(quantization: Mapping[str, object]) -> Mapping[str, object]:
+    groups = quantization.get("config_groups")
+    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
+    return first if isinstance(first, Mapping) else {}
 
 
 def _excluded_patterns(quantization: Mapping[str, object]) -> list[str]:

@@ -232,6 +232,7 @@ def load_formulas() -> Formulas:
     rows = {kind: {name: sourced(row) for name, row in table.items()} for kind, table in tables.items()}
     return Formulas(
         streams=StreamFormula(**rows["streams"]),
+        scale_search=StreamFormula(**rows["scale_search"]),
         vision=VisionFormula(**rows["vision"]),
         state_space=StateFormulas(**rows["state_space"]),
         sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),

@@ -288,6 +288,7 @@ def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:
         reserve_bytes=figures.pop("reserve_bytes", profile.reserve_bytes),
         constants={**profile.constants, **figures},
         max_batch=profile.max_batch if era.max_batch is None else era.max_batch,
+        fused_quantisation={**profile.fused_quantisation, **era.fused_quantisation},
     )
 
 

@@ -93,6 +93,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         kv_formats=_supports(table, "kv_formats"),
         refusals=dict(table["refusals"]),
         kv_of_weights=dict(table.get("kv_of_weights", {})),
+        fused_quantisation=_fused_quantisation(table),
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         earlier=tuple(_earlier(row) for row in table.get("earlier", ())),
@@ -139,12 +140,17 @@ def _memory_era(row: Mapping[str, Any]) -> MemoryEra:
             until_issue=int(row["until_issue"]),
             figures={key: _figure(row["figures"], key) for key in row["figures"]},
             max_batch=row.get("max_batch"),
+            fused_quantisation=_fused_quantisation(row),
         )
 
 
 def _earlier(row: Mapping[str, Any]) -> EarlierFigure:
     with _inside("earlier"):
         return EarlierFigure(row["figure"], row["until"], sourced(row))
+
+
+def _fused_quantisation(table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(by) for name, by in table.get("fused_quantisation", {}).items()}
 
 
 def _figure(table: Mapping[str, Any], key: str) -> Sourced:

@@ -305,9 +305,13 @@ class HandoverFormula:
 
 @dataclass(frozen=True)
 class Formulas:
-    """Judgements where a formula stands in for measured kernels, by what it times."""
+    """Judgements where a formula stands in for measured kernels, by what it times.
+
+    `scale_search`: the largest value of a whole tensor, which its quantisation then takes as scale.
+    """
 
     streams: StreamFormula
+    scale_search: StreamFormula
     vision: VisionFormula
     state_space: StateFormulas
     sparse_prompts: SparsePromptFormula

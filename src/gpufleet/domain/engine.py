@@ -10,6 +10,9 @@ from gpufleet.records import dataclass
 CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 """What an engine that is not told its share of memory leaves free by the card (SGLang)."""
 
+NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
+"""What writes the input of a product."""
+
 STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 """Tokens of a step that an engine which is not told chooses by its card or its version."""
 
@@ -36,7 +39,7 @@ class CardLimits:
 class MemoryEra:
     """Versions up to `newest`, before `until` (released `until_date`), whose memory rules differ.
 
-    `figures` replace those of the newest versions.
+    `figures` replace those of the newest versions, `fused_quantisation` what they fuse, format by format.
     `until_issue`: the first issue or pull request of the engine's repository that was opened after that release.
     """
 
@@ -47,6 +50,7 @@ class MemoryEra:
     until_issue: int
     figures: dict[str, Sourced]
     max_batch: int | None = None
+    fused_quantisation: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,10 @@ class EngineProfile:
     `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
     that older versions had otherwise; `releases` are its versions in order, by which those between two that were
     measured are placed. `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format,
-    `newest_version` the newest that anything was measured of; None where engines are known by year. `splits_by_layer`:
-    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other.
+    `fused_quantisation` what writes its result in the format that the next product takes (else a kernel of its own
+    quantises it), `newest_version` the newest that anything was measured of; None where engines are known by year.
+    `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one after the
+    other.
     """
 
     name: str
@@ -114,6 +120,7 @@ class EngineProfile:
     kv_formats: tuple[FormatSupport, ...] = ()
     refusals: dict[str, str] = field(default_factory=dict)
     kv_of_weights: dict[str, str] = field(default_factory=dict)
+    fused_quantisation: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
     earlier: tuple[EarlierFigure, ...] = ()

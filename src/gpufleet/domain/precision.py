@@ -42,6 +42,9 @@ Q6_K = Precision("q6_k", 6.5633 / 8, "bf16")
 Q8_0 = Precision("q8_0", 8.5008 / 8, "bf16")
 GGUF_MIXES = (Q2_K, Q4_K_M, Q5_K_M, Q6_K, Q8_0)
 
+STATIC, PER_TENSOR, PER_TOKEN = "static", "tensor", "token"
+"""Where the scales of quantised activations come from: the checkpoint, or the activations as they are met."""
+
 PRECISIONS: dict[str, Precision] = {
     p.name: p
     for p in (
@@ -58,7 +61,8 @@ class WeightFormat:
     Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
     `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp;
-    `is_awq`: its int4 is laid out for AWQ's kernels, not GPTQ's.
+    `is_awq`: its int4 is laid out for AWQ's kernels, not GPTQ's. `activation_scales`: STATIC where the checkpoint
+    brings them, PER_TENSOR or PER_TOKEN where engines find them as they run, None where it does not say.
     """
 
     name: str
@@ -71,6 +75,7 @@ class WeightFormat:
     is_narrowed: bool = False
     is_gguf: bool = False
     is_awq: bool = False
+    activation_scales: str | None = None
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:

@@ -113,11 +113,12 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])
     least = model.hardware.calibration.formulas.engine_steps.least_ratio.value
     least_s = graphed_s - kernels_s - sum(part.seconds for part in parts)
-    eager_us = float(launches_s(model)[0]) / launched / MICROSECOND
+    called = float(model.num_calls[0])
+    eager_us = float(launches_s(model)[0]) / called / MICROSECOND
     return [
         *parts,
         TimePart("no less than a share of the kernels", least_s, f"the least that a step takes: {least:g} x kernels"),
-        TimePart("beyond CUDA graphs", step_s - graphed_s, f"{launched:,.0f} kernels launched in {eager_us:.3g} µs"),
+        TimePart("beyond CUDA graphs", step_s - graphed_s, f"{called:,.0f} kernels launched in {eager_us:.3g} µs"),
     ]
 
 
@@ -165,7 +166,7 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
-    launched = float(model.num_kernels[0])
+    launched = float(model.num_calls[0])
     launch = float(launches_s(model)[0]) / launched
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [

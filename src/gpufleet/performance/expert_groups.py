@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -117,16 +117,16 @@ class ExpertsTogether(StepGroup):
     """
 
     routed: RoutedExperts
-    products: Products
-    streams: Streams
+    shared: tuple[Products | Streams, ...]
     beside_tokens: FloatArray
 
     @classmethod
     def of(
-        cls, routed: RoutedExperts, products: Products, streams: Streams, beside_tokens: FloatArray
+        cls, routed: RoutedExperts, shared: Sequence[Products | Streams], beside_tokens: FloatArray
     ) -> ExpertsTogether:
-        """All parts of the three, in this order."""
-        return cls((*routed.parts, *products.parts, *streams.parts), routed, products, streams, beside_tokens)
+        """All parts of them, in this order."""
+        parts = (part for group in (routed, *shared) for part in group.parts)
+        return cls(tuple(parts), routed, tuple(shared), beside_tokens)
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each part, of which those that run at once hide some of each other's."""
@@ -147,11 +147,21 @@ class ExpertsTogether(StepGroup):
     @property
     def is_supported(self) -> BoolArray:
         """Candidates whose device has a curve for all of them."""
-        return self.routed.is_supported & self.products.is_supported
+        return reduce(np.logical_and, (group.is_supported for group in self._groups))
 
     @property
-    def _groups(self) -> tuple[RoutedExperts, Products, Streams]:
-        return self.routed, self.products, self.streams
+    def num_kernels(self) -> FloatArray | float:
+        """Those of all of them."""
+        return sum((group.num_kernels for group in self._groups), 0.0)
+
+    @property
+    def num_calls(self) -> FloatArray | float:
+        """Those of all of them."""
+        return sum((group.num_calls for group in self._groups), 0.0)
+
+    @property
+    def _groups(self) -> tuple[RoutedExperts | Products | Streams, ...]:
+        return self.routed, *self.shared
 
     def _is_beside(self, at: StepTokens) -> BoolArray:
         is_short = at.counted[..., TOKENS : TOKENS + 1, :] <= self.beside_tokens

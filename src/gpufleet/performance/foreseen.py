@@ -58,6 +58,11 @@ class ForeseenSteps(StepModel):
         """Kernels that a decode step launches."""
         return self.asked.num_kernels
 
+    @property
+    def num_calls(self) -> FloatArray:
+        """Calls by which the host launches them."""
+        return self.asked.num_calls
+
     def once(self, figure: Callable[[StepModel], Found]) -> Found:
         """What a function of the model alone finds."""
         return self.asked.once(figure)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import GemmCurves
+from gpufleet.domain.calibration import WIDE_BYTES, GemmCurves
 from gpufleet.performance.interpolation import curve_s, log2
 from gpufleet.performance.roofline import RowRoofline, roofline_s
 
@@ -28,6 +30,16 @@ def gemm_bytes(
     128.03125
     """
     return n * k * weight_bytes_per_element + m * k * activation_bytes_per_element + m * n * OUTPUT_BYTES
+
+
+def quantised_bytes(curves: GemmCurves, k: Floats) -> FloatArray:
+    """Bytes that quantising one row of a product's input reads and writes: [bytes]; 0 where it stays in 16 bits.
+
+    k (2 + bytes of a quantised element)   Source: counted. `gemm_s` does not hold these kernels: engines run them
+    before the product, or within what wrote the row.
+    """
+    narrow = curves.activation_bytes_per_element
+    return np.where(narrow < WIDE_BYTES, k * (WIDE_BYTES + narrow), 0.0)
 
 
 def gemm_coordinates(m: Floats, n: Floats, k: Floats) -> tuple[FloatArray, ...]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import (
     AttentionCurves,
     Calibration,
@@ -19,7 +19,7 @@ from gpufleet.domain.calibration import (
     general_index,
 )
 from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.precision import PRECISIONS
+from gpufleet.domain.precision import FP8, PER_TENSOR, PRECISIONS
 from gpufleet.records import dataclass
 
 
@@ -47,25 +47,25 @@ class Hardware:
     calibration: Calibration
     candidates: Candidates
 
-    @cached_property
+    @property
     def attention_gemm(self) -> GemmCurves:
         """Products of attention."""
-        return self._gemm("attention")
+        return self.products("attention")
 
-    @cached_property
+    @property
     def mlp_gemm(self) -> GemmCurves:
         """Products of dense feed-forward parts and shared experts."""
-        return self._gemm("mlp")
+        return self.products("mlp")
 
-    @cached_property
+    @property
     def head_gemm(self) -> GemmCurves:
         """The output head."""
-        return self._gemm("head")
+        return self.products("head")
 
-    @cached_property
+    @property
     def router_gemm(self) -> GemmCurves:
         """The router."""
-        return self._gemm("base")
+        return self.products("base")
 
     @cached_property
     def experts(self) -> ExpertCurves:
@@ -102,6 +102,37 @@ class Hardware:
         """A kernel of rarer mixers, in 16 bits."""
         c = self.candidates
         return self.calibration.mixer(operator, c.accelerator, self._formats("base"), c.weight_format, self._engine)
+
+    def quantised_apart(self, part: str, written_by: str) -> FloatArray:
+        """1 where a kernel of its own quantises the input of products with this part, 0 where what wrote it does."""
+        c, formats = self.candidates, self._formats(part)
+        fused = [engine.fused_quantisation for engine in c.palette.engines]
+        apart = [[written_by not in by_format.get(name, ()) for name in formats] for by_format in fused]
+        return np.array(apart, dtype=np.float64)[c.engine, c.weight_format]
+
+    def quantisation_slowdown(self, part: str) -> FloatArray:
+        """How many times longer than by the formula an engine's kernel takes for a byte that it quantises to fp8."""
+        return np.where(self._is_fp8(part), self.candidates.engine_figure("quantisation_slowdown", 1.0), 1.0)
+
+    def searched(self, part: str) -> FloatArray:
+        """1 where an engine looks through the whole input of products with this part for its scale, else 0."""
+        c = self.candidates
+        found = np.array([weights.activation_scales == PER_TENSOR for weights in c.palette.weight_formats])
+        is_sought = self._is_fp8(part) & found[c.weight_format]
+        return np.where(is_sought, c.engine_figure("searches_scales", 0.0), 0.0)
+
+    def _is_fp8(self, part: str) -> BoolArray:
+        return np.array([name == FP8.name for name in self._formats(part)])[self.candidates.weight_format]
+
+    def products(self, part: str) -> GemmCurves:
+        """Dense products with a part of the weights, as `WeightFormat` names it."""
+        if part not in self._products:
+            self._products[part] = self._gemm(part)
+        return self._products[part]
+
+    @cached_property
+    def _products(self) -> dict[str, GemmCurves]:
+        return {}
 
     def _gemm(self, part: str) -> GemmCurves:
         """Products in the format of the weights; in 16 bits where an engine takes as long as if they had them."""

@@ -58,12 +58,16 @@ class StepTokens:
 
 @dataclass(frozen=True)
 class Part:
-    """One operator: `count` executions in a step; `place` among all operators in the order that a token meets them."""
+    """One operator: `count` executions in a step; `place` among all operators in the order that a token meets them.
+
+    `in_call_of_next`: the host launches it by the call of the operator that comes next.
+    """
 
     name: str
     kernel: str
     count: int
     place: int
+    in_call_of_next: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class StepGroup(ABC):
     def num_kernels(self) -> FloatArray | float:
         """Kernels that a decode step launches for all parts, per candidate."""
         return float(sum(part.count for part in self.parts))
+
+    @property
+    def num_calls(self) -> FloatArray | float:
+        """Calls by which the host launches them, per candidate."""
+        return self.num_kernels
 
 
 @dataclass(frozen=True)
@@ -265,25 +274,51 @@ class Products(KernelGroup):
 
 
 @dataclass(frozen=True)
-class LastStageProducts(Products):
-    """Products of the last pipeline stage alone: it ends a token's pass for every micro-batch in flight."""
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each product for all micro-batches, as others of them pass before a token's next turn.
-
-        T = layers + a t_head   [s]   a micro-batches over pp stages take turns of layers / pp, the last of which also
-        makes logits; where a = pp, all wait for it: pp (layers / pp + t_head).
-        """
-        return super().seconds(at) * at.in_flight
-
-
-@dataclass(frozen=True)
 class PromptProducts(OfPrompts, Products):
     """Products that only prompts need: the latent expanded into keys and values."""
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product; 0 without prompts."""
         return np.where(self.is_executed(at), super().seconds(at), 0.0)
+
+
+@dataclass(frozen=True)
+class OfLastStage(StepGroup):
+    """Operators of the last pipeline stage alone: it ends a token's pass for every micro-batch in flight."""
+
+    group: StepGroup
+
+    @classmethod
+    def of(cls, group: StepGroup) -> OfLastStage:
+        """All parts of the group."""
+        return cls(group.parts, group)
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each part for all micro-batches, as others of them pass before a token's next turn.
+
+        T = layers + a t_head   [s]   a micro-batches over pp stages take turns of layers / pp, the last of which also
+        makes logits; where a = pp, all wait for it: pp (layers / pp + t_head).
+        """
+        return self.group.seconds(at) * at.in_flight
+
+    def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
+        """The parts one by one with the work of one micro-batch."""
+        return self.group.operations(at, self.seconds(at) if seconds is None else seconds)
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Those of the group."""
+        return self.group.is_supported
+
+    @property
+    def num_kernels(self) -> FloatArray | float:
+        """Those of the group."""
+        return self.group.num_kernels
+
+    @property
+    def num_calls(self) -> FloatArray | float:
+        """Those of the group."""
+        return self.group.num_calls
 
 
 @dataclass(frozen=True)
@@ -350,11 +385,17 @@ class Exchanges(KernelGroup):
 
 @dataclass(frozen=True)
 class Streams(KernelGroup):
-    """Element-wise kernels, which only move memory; candidates without bytes do not launch them."""
+    """Element-wise kernels, which only move memory; candidates without bytes do not launch them.
+
+    `seen` says what the bytes are counted of, as a row of `StepTokens.counted`; `slowdown` how many times longer than
+    by the formula a byte takes.
+    """
 
     formula: StreamFormula
     bandwidth_bytes_per_s: FloatArray
     bytes_per_token: FloatArray
+    seen: IntArray
+    slowdown: FloatArray
 
     @property
     def formula_fixed_s(self) -> float:
@@ -363,7 +404,7 @@ class Streams(KernelGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each kernel."""
-        seconds = elementwise_s(self.formula, self.bandwidth_bytes_per_s, self._size_bytes(at))
+        seconds = elementwise_s(self.formula, self.bandwidth_bytes_per_s / self.slowdown, self._size_bytes(at))
         return seconds if self._all_run else np.where(self.bytes_per_token > 0, seconds, 0.0)
 
     @cached_property
@@ -381,13 +422,20 @@ class Streams(KernelGroup):
     @property
     def num_kernels(self) -> FloatArray:
         """Those that move anything."""
-        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
+        return self._launched(self.counts)
+
+    @property
+    def num_calls(self) -> FloatArray:
+        """Those that move anything and have a call of their own."""
+        return self._launched(self.counts * [[not part.in_call_of_next] for part in self.parts])
+
+    def _launched(self, counts: FloatArray) -> FloatArray:
         return np.asarray(np.where(self.bytes_per_token > 0, counts, 0.0).sum(axis=0))
 
     def work(self, at: StepTokens) -> Work:
         """What is read and written."""
         size_bytes = self._size_bytes(at)
-        tokens = at.counted[..., :1, :]
+        tokens = at.counted[..., self.seen, :]
         return Work({"tokens": tokens}, 0.0, size_bytes, memory_s=size_bytes / self.bandwidth_bytes_per_s)
 
     def curves_of(self, part: int) -> None:
@@ -395,7 +443,7 @@ class Streams(KernelGroup):
         return
 
     def _size_bytes(self, at: StepTokens) -> FloatArray:
-        return np.asarray(at.counted[..., :1, :] * self.bytes_per_token)
+        return np.asarray(at.counted[..., self.seen, :] * self.bytes_per_token)
 
 
 def kernel_of(kind: int) -> str:

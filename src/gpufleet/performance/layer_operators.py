@@ -27,8 +27,9 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import SparsePromptFormula
+from gpufleet.domain.calibration import WIDE_BYTES, SparsePromptFormula
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import ACTIVATION, ATTENTION, NORM
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
 from gpufleet.performance.attention_groups import (
     Choice,
@@ -49,9 +50,8 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     Exchanges,
-    LastStageProducts,
+    OfLastStage,
     Part,
-    Products,
     StepGroup,
     kernel_of,
 )
@@ -81,6 +81,8 @@ Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
 POSITIONS, HEAD_NORMS, SHARED = "rotary and KV write", "query and key norms", "shared experts"
+SCALE_SEARCH = "search for scales"
+EARLIER_PRODUCT, PRODUCT, EXPERTS = "earlier product", "product", "experts"
 
 
 def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[StepGroup, ...]:
@@ -94,13 +96,40 @@ def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware
     return operators.groups()
 
 
-class _Operators(OperatorGroups):
+class _Linears(OperatorGroups):
+    """Operators of layers, whose products are with parts of the weights."""
+
+    def __init__(self, hardware: Hardware) -> None:
+        formula = hardware.calibration.formulas.streams
+        super().__init__(len(hardware.candidates), hardware.bandwidth_bytes_per_s, formula, ACTIVATION_BYTES)
+        self.hardware = hardware
+
+    def apart(self) -> _Linears:
+        """Operators met next that are gathered apart from the others."""
+        others = _Linears(self.hardware)
+        others._places = self._places
+        return others
+
+    def add_linear(
+        self, name: str, part: str, n: Floats, k: Floats, count: int, written_by: str, seen: int = TOKENS
+    ) -> None:
+        """A product with an [n, k] matrix of this part of the weights, whose input `written_by` says what wrote.
+
+        Input that an earlier product took is quantised by then.
+        """
+        hw = self.hardware
+        apart = hw.quantised_apart(part, written_by) if written_by != EARLIER_PRODUCT else np.zeros(self.num_candidates)
+        searched_bytes = hw.searched(part) * apart * k * WIDE_BYTES
+        self.add_pass(SCALE_SEARCH, hw.calibration.formulas.scale_search, searched_bytes, count, seen)
+        self.add_product(name, hw.products(part), n, k, count, seen, apart, hw.quantisation_slowdown(part))
+
+
+class _Operators(_Linears):
     """Operators of a decoder in the order that a token meets them."""
 
     def __init__(self, arch: Architecture, candidates: Candidates, hardware: Hardware) -> None:
-        formula = hardware.calibration.formulas.streams
-        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, formula, ACTIVATION_BYTES)
-        self.arch, self.candidates, self.hardware = arch, candidates, hardware
+        super().__init__(hardware)
+        self.arch, self.candidates = arch, candidates
         self.tp = np.asarray(candidates.tp, dtype=np.float64)
         self.exchanges: list[tuple[Part, int, int, float, FloatArray]] = []
 
@@ -162,17 +191,17 @@ class _Operators(OperatorGroups):
         return mixer.num_heads / self.tp * mixer.head_dim, kv_heads * mixer.head_dim
 
     def _projections(self, mixer: Attention, count: int) -> None:
-        hidden, curves = self.arch.hidden_size, self.hardware.attention_gemm
+        hidden = self.arch.hidden_size
         query, key = self._widths(mixer)
         value = key * (mixer.value_dim / mixer.head_dim)
         output = query * (mixer.value_dim / mixer.head_dim)
         if mixer.keys_are_values:
             value = 0.0 * key
         gate = mixer.gate_width / self.tp
-        self.add_product(PROJECTIONS, curves, query + (key + value) + gate, hidden, count)
+        self.add_linear(PROJECTIONS, "attention", query + (key + value) + gate, hidden, count, NORM)
         if mixer.gate_width:
             self.add_stream(PROJECTIONS, gate + 2 * output, count)
-        self.add_product(PROJECTIONS, curves, hidden, output, count)
+        self.add_linear(PROJECTIONS, "attention", hidden, output, count, ACTIVATION if mixer.gate_width else ATTENTION)
 
     def _positions(self, mixer: Attention, count: int) -> None:
         """Queries and keys normed where the model does so, rotated, and keys and values put into the cache."""
@@ -215,20 +244,20 @@ class _Operators(OperatorGroups):
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
         query = heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
         latent = mixer.kv_lora_rank + mixer.qk_rope_head_dim
-        products: list[tuple[Floats, Floats]]
+        products: list[tuple[Floats, Floats, str]]
         if mixer.q_lora_rank is None:
-            products = [(query + latent, hidden)]
+            products = [(query + latent, hidden, NORM)]
         else:
-            products = [(mixer.q_lora_rank + latent, hidden), (query, mixer.q_lora_rank)]
+            products = [(mixer.q_lora_rank + latent, hidden, NORM), (query, mixer.q_lora_rank, NORM)]
             self.add_stream(HEAD_NORMS, 2 * mixer.q_lora_rank, count)
         self.add_stream(HEAD_NORMS, 2 * mixer.kv_lora_rank, count)
         self.add_stream(POSITIONS, 2 * (heads + 1) * mixer.qk_rope_head_dim, count)
         self.add_stream(POSITIONS, 2 * latent, count)
         if mixer.gate_width:
-            products.append((mixer.gate_width / self.tp, hidden))
+            products.append((mixer.gate_width / self.tp, hidden, EARLIER_PRODUCT))
             self.add_stream(PROJECTIONS, 3 * mixer.gate_width / self.tp, count)
-        for n, k in [*products, (hidden, heads * mixer.v_head_dim)]:
-            self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
+        for n, k, written_by in [*products, (hidden, heads * mixer.v_head_dim, PRODUCT)]:
+            self.add_linear(PROJECTIONS, "attention", n, k, count, written_by)
 
     def _latent_attention(self, mixer: LatentAttention, count: int) -> None:
         """Heads of other widths than the measured ones count as many as do the same work."""
@@ -262,12 +291,13 @@ class _Operators(OperatorGroups):
         compressor = 2 * mixer.overlap * mixer.head_dim if mixer.tokens_per_entry else 0
         output = mixer.output_groups * mixer.output_rank / self.tp
         down = mixer.q_lora_rank + mixer.head_dim + compressor
-        products: list[tuple[Floats, Floats]] = [(down, hidden), (width, mixer.q_lora_rank)]
-        products += [(output, mixer.num_heads * mixer.head_dim / mixer.output_groups), (hidden, output)]
+        of_group = mixer.num_heads * mixer.head_dim / mixer.output_groups
+        products: list[tuple[Floats, Floats, str]] = [(down, hidden, NORM), (width, mixer.q_lora_rank, NORM)]
+        products += [(output, of_group, ATTENTION), (hidden, output, PRODUCT)]
         self.add_stream(HEAD_NORMS, 2 * (mixer.q_lora_rank + mixer.head_dim), count)
         self.add_stream(POSITIONS, 2 * (width + mixer.head_dim + compressor), count)
-        for n, k in products:
-            self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
+        for n, k, written_by in products:
+            self.add_linear(PROJECTIONS, "attention", n, k, count, written_by)
 
     def _compressed_attention(self, mixer: CompressedAttention, count: int) -> None:
         """All heads over one vector that is key and value: the kernel of latent attention, of other widths."""
@@ -286,11 +316,10 @@ class _Operators(OperatorGroups):
         """All products into the recurrence as one, and the one out of it."""
         hidden, params = self.arch.hidden_size, recurrent_params(mixer, self.arch.hidden_size)
         output = mixer.value_width if isinstance(mixer, GatedDeltaNet) else mixer.inner_width
-        curves = self.hardware.attention_gemm
         into = (params.sharded / hidden - output) / self.tp + params.copied / hidden
-        self.add_product(PROJECTIONS, curves, into, hidden, count)
+        self.add_linear(PROJECTIONS, "attention", into, hidden, count, NORM)
         self.add_stream(HEAD_NORMS, 3 * output / self.tp, count)
-        self.add_product(PROJECTIONS, curves, hidden, output / self.tp, count)
+        self.add_linear(PROJECTIONS, "attention", hidden, output / self.tp, count, NORM)
 
     def _recurrence(self, mixer: Recurrent, count: int) -> None:
         flop = recurrence_flop_per_token(mixer) / self.tp
@@ -329,9 +358,9 @@ class _Operators(OperatorGroups):
         if index is None:
             return
         ratio = mixer.tokens_per_entry if isinstance(mixer, CompressedAttention) else 1
-        curves, queries = self.hardware.attention_gemm, float(index.num_heads * index.head_dim)
-        self.add_product(INDEX, curves, queries, index.query_width, count)
-        self.add_product(INDEX, curves, float(index.projected_width), self.arch.hidden_size, count)
+        queries, projected = float(index.num_heads * index.head_dim), float(index.projected_width)
+        self.add_linear(INDEX, "attention", queries, index.query_width, count, EARLIER_PRODUCT)
+        self.add_linear(INDEX, "attention", projected, self.arch.hidden_size, count, EARLIER_PRODUCT)
         of = Scoring(index_flop_per_entry(index), index.cache_bytes_per_entry, ratio)
         decode, prefill, choice = (self.hardware.mixer(f"index_{kind}") for kind in ("decode", "prefill", "choice"))
         self.others += [
@@ -353,21 +382,20 @@ class _Operators(OperatorGroups):
             elif not isinstance(feed_forward, NoFeedForward):
                 self._experts(feed_forward, count)
 
-    def _add_mlp(self, to: OperatorGroups, name: str, width: Floats, gated: bool, count: int) -> None:
-        hidden, curves = self.arch.hidden_size, self.hardware.mlp_gemm
-        up_width = (2 if gated else 1) * width
-        to.add_product(name, curves, up_width, hidden, count)
+    def _add_mlp(self, to: _Linears, name: str, width: Floats, gated: bool, count: int) -> None:
+        hidden, up_width = self.arch.hidden_size, (2 if gated else 1) * width
+        to.add_linear(name, "mlp", up_width, hidden, count, NORM)
         to.add_stream(name, up_width + width, count)
-        to.add_product(name, curves, hidden, width, count)
+        to.add_linear(name, "mlp", hidden, width, count, ACTIVATION)
 
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         width = moe.latent_width or hidden
-        self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
+        self.add_product("router", hw.products("base"), float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
         if moe.latent_width:
-            self.add_product("expert latents", hw.mlp_gemm, float(width), hidden, count)
-            self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
+            self.add_linear("expert latents", "mlp", float(width), hidden, count, NORM)
+            self.add_linear("expert latents", "mlp", float(hidden), width, count, EXPERTS)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp)
@@ -378,7 +406,7 @@ class _Operators(OperatorGroups):
         shared, beside_tokens = self.apart(), self.candidates.engine_figure("shared_beside_tokens", 0.0)
         self._add_mlp(shared, SHARED, moe.shared_width / self.tp, moe.gated, count)
         self.add_stream(SHARED, 3 * self.arch.hidden_size, count)
-        return ExpertsTogether.of(routed, shared.products_of(Products), shared.all_streams(), beside_tokens)
+        return ExpertsTogether.of(routed, [*shared.product_groups(), *shared.stream_groups()], beside_tokens)
 
     def _exchange_with_experts(self, count: int) -> None:
         """TP ranks share tokens and only reduce; attention-DP groups gather all tokens first and scatter results."""
@@ -399,14 +427,13 @@ class _Operators(OperatorGroups):
         width = self.arch.vocab_size / self.tp
         has_stages = bool(np.any(self.candidates.micro_batches > 1))
         head = self.apart() if has_stages else self
-        head.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
+        head.add_linear("output head", "head", width, self.arch.hidden_size, 1, NORM, HEAD_ROWS)
         if has_stages:
-            self.others.append(head.products_of(LastStageProducts))
+            self.others += [OfLastStage.of(group) for group in head.groups()]
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
     def groups(self) -> tuple[StepGroup, ...]:
-        *others, streams = super().groups()
-        return (*others, self._exchange_group(), streams)
+        return (*super().groups(), self._exchange_group())
 
     def _exchange_group(self) -> Exchanges:
         parts, kinds, seen, bytes_per_token, num_ranks = zip(*self.exchanges, strict=True)

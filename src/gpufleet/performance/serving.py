@@ -4,12 +4,12 @@ Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    what a prompt among steps of decoding costs, over its kernels
-prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * kernels launched)
+prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * calls that launch)
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
-eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
+eager_kernel_s                                          host time of a call that no CUDA graph recorded, in steps too
 busy_launch_ratio (`data/engines`)                      share of launches of prompts for which those that decode wait
 eager_<format>_ratio                                    of a kernel with weights in this format over eager_kernel_s
 eager_expert_s (`data/engines`)                         host time of an expert where all are walked through
@@ -199,7 +199,8 @@ def host_times(model: StepModel) -> HostTimes:
 def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
     """The host launching all kernels of a step of `tokens` one by one, by the format of the weights   [s].
 
-    o_eager r_format N + o_expert E   r: 1 but for formats whose products take longer to launch (`eager_<format>_ratio`)
+    o_eager r_format N + o_expert E   N: calls, of which that of a product in fewer bits also quantises its input
+    r: 1 but for formats whose products take longer to launch (`eager_<format>_ratio`)
     E: routed experts of all layers, which some engines walk through one by one, chosen or not (`eager_expert_s`).
     Steps of up to `piece_graph_tokens` are recorded in pieces: o_eager for the attention and the piece of each layer.
     """
@@ -209,11 +210,11 @@ def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
     kernel_s = eager_kernel_s(model.candidates)
     pieces_s = LAUNCHES_OF_A_PIECE * kernel_s * model.arch.num_layers
     recorded = np.asarray(tokens) <= model.candidates.engine_figure("piece_graph_tokens", 0.0)
-    return np.asarray(np.where(recorded, pieces_s, kernel_s * model.num_kernels + walked_s), dtype=np.float64)
+    return np.asarray(np.where(recorded, pieces_s, kernel_s * model.num_calls + walked_s), dtype=np.float64)
 
 
 def eager_kernel_s(candidates: Candidates) -> FloatArray:
-    """Host time of a kernel that no CUDA graph recorded, by the format of the weights   [s]."""
+    """Host time of a call that no CUDA graph recorded, by the format of the weights   [s]."""
     names = [AWQ if weights.is_awq else weights.mlp.name for weights in candidates.palette.weight_formats]
     ratios = np.array([candidates.engine_figure(f"eager_{name}_ratio", 1.0) for name in names])
     of_format = ratios[candidates.weight_format, np.arange(len(candidates))]

@@ -120,8 +120,19 @@ class StepModel:
     @cached_property
     def num_kernels(self) -> FloatArray:
         """Kernels that a decode step launches."""
+        return self._per_candidate(group.num_kernels for group in self._of_decoding)
+
+    @cached_property
+    def num_calls(self) -> FloatArray:
+        """Calls by which the host launches them: that of a product also quantises its input."""
+        return self._per_candidate(group.num_calls for group in self._of_decoding)
+
+    @property
+    def _of_decoding(self) -> Iterable[StepGroup]:
         nothing_to_prefill = step_tokens(StepLoad(np.ones(len(self.candidates)), 1.0), self.candidates)
-        counts = [group.num_kernels for group in _run(self.groups, nothing_to_prefill)]
+        return _run(self.groups, nothing_to_prefill)
+
+    def _per_candidate(self, counts: Iterable[FloatArray | float]) -> FloatArray:
         return np.asarray(sum(counts) + np.zeros(len(self.candidates)))
 
     def seconds(self, load: StepLoad) -> FloatArray:

@@ -16,9 +16,10 @@ from gpufleet.architecture.linears import Linear, linears
 from gpufleet.architecture.sharding import shard
 from gpufleet.domain.architecture import Architecture, Block
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
-from gpufleet.domain.calibration import Calibration, GemmCurves
+from gpufleet.domain.calibration import Calibration, GemmCurves, StreamFormula
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
-from gpufleet.performance.gemm import gemm_s
+from gpufleet.performance.elementwise import elementwise_s
+from gpufleet.performance.gemm import gemm_s, quantised_bytes
 from gpufleet.records import dataclass
 
 WIDE = {"fp8": "bf16", "nvfp4": "bf16"}
@@ -145,9 +146,10 @@ class KernelModel:
 
     def _passes(self, shards: Shards, products: Sequence[Product], arithmetics: Sequence[str]) -> Passes:
         found: dict[str, list[list[FloatArray]]] = defaultdict(list)
+        streams = self.calibration.formulas.streams
         for arithmetic in arithmetics:
             curves = self.curves(shards.device, arithmetic)
-            timed = [_timed(curves, each) for each in products]
+            timed = [_timed(curves, streams, each) for each in products]
             for i, name in enumerate(("forward", "of_inputs", "of_weights")):
                 found[name].append([seconds[i] for seconds in timed])
         return Passes(**{name: np.array(each, dtype=np.float64) for name, each in found.items()})
@@ -185,14 +187,21 @@ class KernelModel:
         )
 
 
-def _timed(curves: GemmCurves, p: Product) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _timed(curves: GemmCurves, streams: StreamFormula, p: Product) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Forward [m, k, n], gradient of the inputs [m, n, k], gradient of the weights [n, m, k]."""
     m, n, k = p.tokens, p.outputs, p.inputs
     return (
-        p.count * gemm_s(curves, m, n, k),
-        p.count * gemm_s(curves, m, k, n),
-        p.count * gemm_s(curves, n, k, m),
+        p.count * _quantised_s(curves, streams, m, n, k),
+        p.count * _quantised_s(curves, streams, m, k, n),
+        p.count * _quantised_s(curves, streams, n, k, m),
     )
+
+
+def _quantised_s(curves: GemmCurves, streams: StreamFormula, m: Floats, n: Floats, k: Floats) -> FloatArray:
+    """A product and, before it, the kernel that quantises its left operand."""
+    moved_bytes = m * quantised_bytes(curves, k)
+    quantising_s = elementwise_s(streams, curves.bandwidth_bytes_per_s, moved_bytes)
+    return gemm_s(curves, m, n, k) + np.where(moved_bytes > 0, quantising_s, 0.0)
 
 
 def model_products(arch: Architecture, shards: Shards, tokens: FloatArray) -> Iterator[Product]:

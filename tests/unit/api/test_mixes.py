@@ -12,7 +12,7 @@ from gpufleet.api import mixes
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 
 CHAT = ServeRequest(
-    "llama-3.1-8b", 60.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], gpus=["H100", "L40S"]
+    "llama-3.1-8b", 40.0, 700, 150, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], gpus=["H100", "L40S"]
 )
 ANYWHERE = replace(CHAT, clouds=["aws", "gcp"], gpus=["L40S", "L4", "H100"], rate=60.0)
 

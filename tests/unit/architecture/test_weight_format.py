@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.domain.precision import FP8_BLOCK, INT4
+from gpufleet.domain.precision import FP8_BLOCK, INT4, PER_TENSOR, PER_TOKEN, STATIC
 from gpufleet.errors import UsageError
 
 DENSE = {
@@ -177,3 +177,33 @@ def test_mixed_precision_without_a_list_is_said(layers):
 def test_a_checkpoint_says_which_cache_it_brings_scales_for(words, name):
     kv = weights(DENSE, quant_algo="NVFP4", **words).kv
     assert (kv and kv.name) == name
+
+
+def compressed(**activations: object) -> dict[str, object]:
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel"}
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"weights": weights, "input_activations": activations or None}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("quantization", "scales"),
+    [
+        ({"quant_method": "fp8", "activation_scheme": "static"}, STATIC),
+        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, PER_TENSOR),
+        ({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}, PER_TOKEN),
+        ({"quant_method": "fp8"}, None),
+        ({"quant_method": "fbgemm_fp8"}, PER_TOKEN),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, STATIC),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, STATIC),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}, PER_TOKEN),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, None),
+        (compressed(num_bits=8, type="float", dynamic=False, strategy="tensor"), STATIC),
+        (compressed(num_bits=8, type="float", dynamic=True, strategy="token"), PER_TOKEN),
+        (compressed(num_bits=8, type="float", dynamic=True, strategy="tensor"), PER_TENSOR),
+        (compressed(), None),
+    ],
+)
+def test_a_checkpoint_says_where_the_scales_of_its_activations_come_from(quantization, scales):
+    assert weights(DENSE, **quantization).activation_scales == scales

@@ -98,7 +98,7 @@ def test_limits_hold_at_the_slow_end_up_to_the_low_end_of_what_is_carried(
 
 
 def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_end() -> None:
-    asked = ServeRequest("qwen3-32b", 6.0, 1500, 350, "ttft.p95<300ms,tpot.p95<35ms", clouds=["aws"], rows=1)
+    asked = ServeRequest("qwen3-32b", 6.0, 1500, 350, "ttft.p95<260ms,tpot.p95<35ms", clouds=["aws"], rows=1)
     plan = plan_serve(asked)
     d = plan.answer
     assert (d.instance_count, d.is_tight, d.binding_limit) == (1, True, "ttft.p95")

@@ -48,7 +48,7 @@ def test_figures_of_a_machine_rise_with_its_rate() -> None:
     assert np.all(replica.waiting >= 0)
     kept = replica.share_within(replica.rate_per_s, np.zeros(len(replica.rate_per_s)))
     assert np.all((kept >= 0) & (kept <= 1))
-    assert np.all(np.diff(kept) <= 1e-9)
+    assert np.all(np.diff(kept) <= 2e-5)
     assert kept[0] > 0.99
 
 
