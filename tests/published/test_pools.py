@@ -14,11 +14,6 @@ from gpufleet.api import estimate
 TPOT_TOLERANCE = 0.35
 TTFT_FACTOR = 2.0
 MEAN_LENGTH_RATIO = 0.9
-REST_OF_A_CYCLE = pytest.mark.xfail(
-    reason="all clients wait for prefill: TTFT is what answers leave of clients / rate, 2.2 and 2.7 times too long "
-    "where that cycle is 8 % too short and 21 % too long",
-    strict=True,
-)
 
 
 @pytest.mark.parametrize(
@@ -26,23 +21,11 @@ REST_OF_A_CYCLE = pytest.mark.xfail(
     [
         ("tensorrt-llm", "fp8", "H200:8 TP8 EP8", "3x H200:8 TP8 EP8", 8192, 48, 1449, 21.4),
         ("tensorrt-llm", "fp8", "3x H200:8 DP8 EP8", "H200:8 DP8 EP8", 8192, 512, 4022, 58.3),
-        pytest.param(
-            "tensorrt-llm",
-            "fp8",
-            "2x H200:8 DP8 EP8",
-            "7x H200:8 DP8 EP8",
-            1024,
-            3584,
-            4742,
-            48.6,
-            marks=REST_OF_A_CYCLE,
-        ),
+        ("tensorrt-llm", "fp8", "2x H200:8 DP8 EP8", "7x H200:8 DP8 EP8", 1024, 3584, 4742, 48.6),
         ("tensorrt-llm", "fp8", "B200:8 TP8", "B200:8 TP8", 8192, 1, 378, 7.29),
         ("tensorrt-llm", "fp8", "B200:8 DP8 EP8", "B200:8 DP8 EP8", 8192, 256, 3663, 33.7),
         ("tensorrt-llm", "nvfp4", "B200:4 DP4 EP4", "5x B200:8 TP8 EP8", 8192, 25, 946, 7.7),
-        pytest.param(
-            "tensorrt-llm", "nvfp4", "B200:4 DP4 EP4", "B200:8 DP8 EP8", 1024, 4096, 5164, 44.9, marks=REST_OF_A_CYCLE
-        ),
+        ("tensorrt-llm", "nvfp4", "B200:4 DP4 EP4", "B200:8 DP8 EP8", 1024, 4096, 5164, 44.9),
         ("sglang", "fp8+fp8_block", "B200:8 TP8 EP8", "B200:8 TP8 EP8", 8192, 4, 564, 10.2),
         ("sglang", "fp8+fp8_block", "H200:8 TP8", "H200:8 DP8 EP8", 8192, 64, 2026, 34.7),
         ("sglang", "nvfp4", "B200:4 TP4", "B200:8 TP8", 8192, 16, 696, 9.9),

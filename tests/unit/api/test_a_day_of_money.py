@@ -59,7 +59,7 @@ def test_a_token_api_is_paid_for_the_tokens_of_the_whole_day(request_: ServeRequ
 @days
 def test_below_the_break_even_rate_machines_cost_more_and_at_it_no_more(request_: ServeRequest) -> None:
     tables = load_catalog()
-    price = "0.07/0.2"
+    price = "0.08/0.2"
     first = against_tokens(prepare(request_, tables), price).first_requests_per_s
     assert first > NIGHT
     for ratio, is_dear in ((1.0001, False), (0.99, True), (0.9, True), (0.7, True)):

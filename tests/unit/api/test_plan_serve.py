@@ -183,7 +183,7 @@ def test_what_is_needed_is_what_the_best_with_a_price_misses() -> None:
 
 def started(prompts: str) -> Launch:
     """On a card that cannot hold the whole context of the model twice."""
-    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), TokenCounts(350.0), gpus=["A10G"], rows=1)
+    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), TokenCounts(350.0), gpus=["A100"], rows=1)
     found = plan_serve(asked).answer.launch
     assert found is not None
     return found
