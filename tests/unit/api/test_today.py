@@ -231,7 +231,7 @@ def test_a_bill_less_the_prices_that_are_stated_is_the_rest() -> None:
 
 
 def test_of_several_types_the_dear_one_is_given_back() -> None:
-    today = judged("6 H100:8@20/machine/h + 3 H200:8@60/h")
+    today = judged("5 H100:8@20/machine/h + 3 H200:8@60/h")
     assert [m.idle_count for m in today.machines] == [0, 3]
     assert today.step == "shrink"
     assert today.saving_usd_per_month is not None
@@ -241,7 +241,7 @@ def test_of_several_types_the_dear_one_is_given_back() -> None:
 
 
 def test_one_type_bought_in_two_ways_gives_back_the_dearer() -> None:
-    today = judged("6 aws:p5.48xlarge@20/machine/h, 3 aws:p5.48xlarge@55.04/h")
+    today = judged("5 aws:p5.48xlarge@20/machine/h, 3 aws:p5.48xlarge@55.04/h")
     assert [m.idle_count for m in today.machines] == [0, 3]
 
 
@@ -258,18 +258,18 @@ def test_machines_that_cannot_serve_say_what_they_lack() -> None:
     assert f"${-today.saving_usd_per_month.value:,.0f}/mo more than today" in said(plan)
 
 
-@pytest.mark.parametrize(("count", "step"), [(6, "keep"), (8, "shrink")])
+@pytest.mark.parametrize(("count", "step"), [(5, "keep"), (8, "shrink")])
 def test_nobody_moves_to_the_machines_that_run_but_their_lower_list_price_is_said(count: int, step: str) -> None:
     asked = replace(CHAT, fleet_today=f"{count} aws:p5.48xlarge@98.32/h", gpus=["H100"], clouds=["aws"])
     plan, listed = plan_serve(asked), list_usd_per_hour("aws", "p5.48xlarge")
     assert plan.today is not None
-    assert (plan.answer.instance, plan.answer.instance_count, plan.today.step) == ("p5.48xlarge", 6, step)
+    assert (plan.answer.instance, plan.answer.instance_count, plan.today.step) == ("p5.48xlarge", 5, step)
     assert plan.today.saving_usd_per_month is not None
-    assert plan.today.saving_usd_per_month.value == pytest.approx((count - 6) * 98.32 * HOURS_PER_MONTH)
-    all_saved = (count * 98.32 - 6 * listed) * HOURS_PER_MONTH
+    assert plan.today.saving_usd_per_month.value == pytest.approx((count - 5) * 98.32 * HOURS_PER_MONTH)
+    all_saved = (count * 98.32 - 5 * listed) * HOURS_PER_MONTH
     words = said(plan)
     assert f"You pay $98.32/h for one aws p5.48xlarge; its list price is ${listed:.2f}/h in us-east-1" in words
-    assert f"6 machines would save ${all_saved:,.0f}/mo" in words
+    assert f"5 machines would save ${all_saved:,.0f}/mo" in words
     assert "Replace" not in words
 
 

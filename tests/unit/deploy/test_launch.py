@@ -208,7 +208,7 @@ def test_a_name_that_several_checkpoints_share_says_which_one_was_taken() -> Non
 
 
 def test_replicas_on_one_machine_get_gpus_of_their_own() -> None:
-    plan = plan_serve(ServeRequest("llama-3.3-70b", 60.0, 1000, 200, gpus=["H100"], clouds=["aws"]))
+    plan = plan_serve(ServeRequest("llama-3.3-70b", 60.0, 1000, 200, gpus=["H200"], clouds=["aws"]))
     launch = of(plan.answer.launch)
     assert launch.replicas_per_machine == 8 // plan.answer.gpus_per_replica
     size = plan.answer.gpus_per_replica
