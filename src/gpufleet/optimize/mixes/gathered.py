@@ -20,7 +20,7 @@ def gathered(posed: Posed, found: Rated) -> Rated:
     """The mix in fewer regions, as far as machines of their types move; where one may be lost, as it is."""
     if not is_installed() or found.problem.losses:
         return found
-    for region in sorted(regions_of(posed, found), key=lambda region: machines_in(posed, found, region)):
+    for region in sorted(regions_of(posed, found), key=lambda region: (machines_in(posed, found, region), region)):
         found = without_region(posed, found, region) or found
     return found
 
