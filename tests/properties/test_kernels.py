@@ -15,7 +15,7 @@ from gpufleet.domain.calibration import Calibration, engine_index
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s, rising_window
 from gpufleet.performance.collectives import all_reduce_s
 from gpufleet.performance.gemm import gemm_roofline_s, gemm_s
-from gpufleet.performance.moe import experts_s
+from gpufleet.performance.moe import busiest_rank, experts_s
 from gpufleet.units import GIGA
 
 ACCELERATORS = tuple(load_catalog().accelerators.values())
@@ -74,7 +74,8 @@ def test_a_prefix_never_makes_a_prompt_cheaper_by_much(gpu: int, sequences: int,
 @given(accelerator_indices, st.integers(1, 8192), st.sampled_from([1.0, 2.0, 4.0, 8.0]))
 def test_eight_times_the_tokens_never_make_experts_cheaper(gpu: int, tokens: int, ep: float) -> None:
     curves = calibration().experts(one(gpu), ["fp16"], one(0))
-    few, many = (experts_s(curves, float(count), 128, 8, 4096, 1536, ep, 1.0)[0] for count in (tokens, 8 * tokens))
+    loads = (busiest_rank(float(count), 128, 8, ep, 0.5) for count in (tokens, 8 * tokens))
+    few, many = (experts_s(curves, load, 4096, 1536, ep, 1.0)[0] for load in loads)
     assert many >= 0.9 * few
 
 
@@ -114,7 +115,7 @@ def test_one_percent_more_changes_seconds_by_little_and_never_down(
     product = calibration().gemm(one(gpu), ["fp16"], one(0))
     for rise in (
         lambda x: gemm_s(product, tokens * x, 4096, 4096),
-        lambda x: experts_s(experts, tokens * x, 128, 8, 4096, 1536, 1.0, 1.0),
+        lambda x: experts_s(experts, busiest_rank(tokens * x, 128, 8, 1.0, 0.5), 4096, 1536, 1.0, 1.0),
         lambda x: attention_decode_s(attention, 32, 32, 8, 128, context * x, window),
         lambda x: attention_decode_s(attention, tokens * x, 32, 8, 128, 1000, window),
     ):

@@ -31,6 +31,7 @@ from gpufleet.units import GIGA
 Floats = NDArray[np.float64]
 PCIE_BYTES_PER_S = {"L40S": 32 * GIGA, "RTX-PRO-6000-Server": 64 * GIGA}
 MEASURED_DELTA_NET = (128, 128, 4)
+POWER_LAW_BEND = 1.25
 DEEPSEEK_V4_INDEX = TokenIndex(64, 128, 1536, 192, 132.0)
 MINIMAX_M3_INDEX = TokenIndex(4, 128, 6144, 128, 256.0)
 GLM_5_INDEX = TokenIndex(32, 128, 2048, 160, 132.0)
@@ -124,9 +125,20 @@ def locate_experts(frame: pd.DataFrame, accelerator: Accelerator, precision: str
     tokens, num_experts, top_k, hidden, inter, ep, moe_tp = columns(frame, *names)
     arithmetic = expert_arithmetic(accelerator, precision) or PRECISIONS[precision].arithmetic
     curves = bare(Curves, accelerator, arithmetic, precision)
-    load = moe.busiest_rank(tokens, num_experts, top_k, ep)
+    load = moe.share_of_rank(tokens * top_k, experts_of_power_law(tokens, num_experts, top_k), ep)
     roofline = moe.experts_roofline_s(curves, load, hidden, inter / moe_tp, frame.products.to_numpy(dtype=np.float64))
     return Located(roofline, moe.experts_coordinates(load, hidden, inter / moe_tp, ep))
+
+
+def experts_of_power_law(tokens: Floats, num_experts: Floats, top_k: Floats) -> Floats:
+    """Experts that get any of `tokens` where routing was drawn from a power law: E x (1 + x^p)^(-1/p), x = T k / E.
+
+    p = 1.25: of experts in MXFP4 on H200 (128, four a token), rows of exponent 1.2 take as long as balanced rows with
+    24, 36, 75 and 87 % of all experts at x = 0.25, 0.5, 2 and 4.
+    """
+    rows_per_expert = tokens * top_k / num_experts
+    share = rows_per_expert * (1 + rows_per_expert**POWER_LAW_BEND) ** (-1 / POWER_LAW_BEND)
+    return np.maximum(num_experts * share, top_k)
 
 
 def expert_arithmetic(accelerator: Accelerator, precision: str) -> str | None:

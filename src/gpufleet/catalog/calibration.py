@@ -34,6 +34,7 @@ from gpufleet.domain.calibration import (
     Grids,
     HandoverFormula,
     OperatorTables,
+    RoutingFormula,
     SparsePromptFormula,
     StateFormulas,
     StreamFormula,
@@ -237,6 +238,7 @@ def load_formulas() -> Formulas:
         state_space=StateFormulas(**rows["state_space"]),
         sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),
         engine_steps=EngineStepFormula(**rows["engine_steps"]),
+        routing=RoutingFormula(**rows["routing"]),
         handover=HandoverFormula(**rows["handover"]),
     )
 

@@ -292,6 +292,13 @@ class EngineStepFormula:
 
 
 @dataclass(frozen=True)
+class RoutingFormula:
+    """How evenly tokens choose experts: the popularity of experts is gamma distributed with `popularity_shape`."""
+
+    popularity_shape: Sourced
+
+
+@dataclass(frozen=True)
 class HandoverFormula:
     """What handing keys and values from a prefill copy to a decode copy takes, of which nothing was measured here.
 
@@ -316,6 +323,7 @@ class Formulas:
     state_space: StateFormulas
     sparse_prompts: SparsePromptFormula
     engine_steps: EngineStepFormula
+    routing: RoutingFormula
     handover: HandoverFormula
 
 

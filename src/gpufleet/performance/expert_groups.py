@@ -46,6 +46,7 @@ class RoutedExperts(KernelGroup):
     hidden_size: int
     ep: FloatArray
     moe_tp: FloatArray
+    popularity_shape: float
 
     @cached_property
     def at_widths(self) -> ExpertCurves:
@@ -105,7 +106,7 @@ class RoutedExperts(KernelGroup):
 
     def _load(self, at: StepTokens) -> RankLoad:
         tokens = at.counted[..., STAGE_TOKENS : STAGE_TOKENS + 1, :]
-        return busiest_rank(tokens, self.moe.num_experts, self.moe.top_k, self.ep)
+        return busiest_rank(tokens, self.moe.num_experts, self.moe.top_k, self.ep, self.popularity_shape)
 
 
 @dataclass(frozen=True)

@@ -398,7 +398,8 @@ class _Operators(_Linears):
             self.add_linear("expert latents", "mlp", float(hidden), width, count, EXPERTS)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
-        routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp)
+        popularity_shape = hw.calibration.formulas.routing.popularity_shape.value
+        routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp, popularity_shape)
         self.others.append(self._with_shared_experts(routed, moe, count) if moe.shared_width else routed)
         self._exchange_with_experts(count)
 

@@ -14,16 +14,22 @@ ACTIVATION_BYTES = 2.0
 LEAST_EXPERTS = 1e-3
 
 
-def active_experts(tokens: Floats, num_experts: Floats, top_k: Floats) -> FloatArray:
-    """Expected number of experts that at least one of `tokens` chooses, if each chooses `top_k` at random.
+def active_experts(tokens: Floats, num_experts: Floats, top_k: Floats, popularity_shape: Floats) -> FloatArray:
+    """Expected number of experts that at least one of `tokens` chooses, of which each chooses `top_k`.
 
-    E (1 - (1 - k / E)^T)   [experts]
+    A = E - (E - k) (1 + (T - 1) k / (E s))^-s   [experts]
 
-    >>> round(float(active_experts(16, 256, 8)), 1)
-    102.0
+    Experts differ in how often they are chosen: their popularity is gamma distributed with shape s, so that tokens
+    after the first one miss an expert as counts of a negative binomial are zero. s -> infinity: all alike.
+
+    >>> round(float(active_experts(16, 256, 8, 1e6)), 1)
+    100.8
+    >>> round(float(active_experts(16, 256, 8, 0.65)), 1)
+    82.2
     """
-    unused = np.log1p(-np.minimum(top_k / np.asarray(num_experts, dtype=np.float64), 1 - 1e-12)) * tokens
-    return np.asarray(-num_experts * np.expm1(unused))
+    others = (np.asarray(tokens, dtype=np.float64) - 1) * top_k / num_experts
+    missed = np.exp(-popularity_shape * np.log1p(np.maximum(others, 0.0) / popularity_shape))
+    return np.asarray(num_experts - (num_experts - np.asarray(top_k)) * missed)
 
 
 def experts_flop(rows: Floats, hidden_size: Floats, width: Floats, num_products: Floats) -> Floats:
@@ -55,10 +61,15 @@ class RankLoad:
     experts: FloatArray
 
 
-def busiest_rank(tokens: Floats, num_experts: Floats, top_k: Floats, ep: Floats) -> RankLoad:
+def busiest_rank(tokens: Floats, num_experts: Floats, top_k: Floats, ep: Floats, popularity_shape: Floats) -> RankLoad:
+    """What a rank of `ep` gets of `tokens` that enter the whole group, whose experts differ in popularity."""
+    return share_of_rank(tokens * np.asarray(top_k), active_experts(tokens, num_experts, top_k, popularity_shape), ep)
+
+
+def share_of_rank(rows: Floats, experts: Floats, ep: Floats) -> RankLoad:
     """An even share of the rows and of the active experts; the grid's EP axis holds the excess of the busiest rank."""
-    experts = np.maximum(active_experts(tokens, num_experts, top_k) / ep, LEAST_EXPERTS)
-    return RankLoad(rows=np.maximum(tokens * np.asarray(top_k) / ep, experts), experts=experts)
+    of_rank = np.maximum(experts / np.asarray(ep, dtype=np.float64), LEAST_EXPERTS)
+    return RankLoad(rows=np.maximum(rows / np.asarray(ep, dtype=np.float64), of_rank), experts=of_rank)
 
 
 def experts_coordinates(load: RankLoad, hidden_size: Floats, width: Floats, ep: Floats) -> tuple[FloatArray, ...]:
@@ -92,23 +103,19 @@ def experts_rows(curves: Curves, hidden_size: Floats, width: Floats, num_product
 
 def experts_s(
     curves: ExpertCurves,
-    tokens: Floats,
-    num_experts: Floats,
-    top_k: Floats,
+    load: RankLoad,
     hidden_size: Floats,
     expert_width: Floats,
     ep: Floats,
     moe_tp: Floats,
     gated: bool = True,
 ) -> FloatArray:
-    """Seconds of one layer's routed experts on the busiest of `ep` ranks, for `tokens` entering the whole group.
+    """Seconds of one layer's routed experts on a rank of `ep` with this load.
 
     t = exp(grid) (max(2 g rows h i / peak, bytes of active experts / bandwidth) + 15 us)   [s]
-    rows = tokens top_k / ep, i = expert_width / moe_tp, g = 3 products when gated, 2 when not. Source: measured
-    fused-MoE kernels with power-law routing (exponents 1.01, 1.2), `data/calibration/kernels.csv`.
-    Valid: 1-16,384 tokens, 8-896 experts, top-k 1-22, EP 1-256.
+    i = expert_width / moe_tp, g = 3 products when gated, 2 when not. Source: measured fused-MoE kernels,
+    `data/calibration/kernels.csv`. Valid: 1-16,384 tokens, 8-896 experts, top-k 1-22, EP 1-256.
     """
     width = np.asarray(expert_width / np.asarray(moe_tp, dtype=np.float64))
-    load = busiest_rank(tokens, num_experts, top_k, ep)
     roofline = experts_roofline_s(curves, load, hidden_size, width, 3 if gated else 2)
     return curve_s(curves, roofline, experts_coordinates(load, hidden_size, width, ep))

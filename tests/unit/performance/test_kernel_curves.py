@@ -38,7 +38,7 @@ from gpufleet.performance.collectives import all_gather_s, all_reduce_s, all_to_
 from gpufleet.performance.gemm import gemm_roofline_s, gemm_rows, gemm_s
 from gpufleet.performance.interpolation import interpolate
 from gpufleet.performance.latent_attention import absorb_s, latent_core_s, latent_prefill_s
-from gpufleet.performance.moe import active_experts, experts_s
+from gpufleet.performance.moe import active_experts, busiest_rank, experts_s
 from gpufleet.provenance import Grade
 from gpufleet.units import GB, GIGA, MIB, MICROSECOND
 
@@ -208,15 +208,37 @@ def test_latent_decode_reads_one_compressed_cache_for_all_heads(calibration: Cal
     assert latent_prefill_s(curves, 1, 8192.0, 16)[0] > latent_prefill_s(curves, 1, 2048.0, 16)[0]
 
 
-def test_sixteen_tokens_wake_two_fifths_of_256_experts() -> None:
-    assert active_experts(16, 256, 8) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 16))
-    assert active_experts(1, 8, 8) == pytest.approx(8)
+EVEN = 1e9
+
+
+def test_sixteen_tokens_wake_two_fifths_of_256_experts_that_are_alike() -> None:
+    assert active_experts(16, 256, 8, EVEN) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 16), rel=0.02)
+    assert active_experts(1, 8, 8, EVEN) == pytest.approx(8)
+
+
+@pytest.mark.parametrize("popularity_shape", [0.3, 0.5, 1.0, EVEN])
+def test_one_token_wakes_as_many_experts_as_it_chooses_and_endless_ones_all(popularity_shape: float) -> None:
+    assert active_experts(1, 128, 4, popularity_shape) == pytest.approx(4)
+    assert active_experts(1e12, 128, 4, popularity_shape) == pytest.approx(128, rel=1e-3)
+
+
+def test_experts_drawn_from_a_gamma_distribution_are_missed_as_often_as_the_formula_says() -> None:
+    """4,000 draws of 128 popularities: 64 tokens miss an expert of popularity w with exp(-64 x 4 w / 128)."""
+    popularity = np.random.default_rng(0).gamma(0.5, 1 / 0.5, size=(4000, 128))
+    missed = np.exp(-63 * 4 / 128 * popularity).mean()
+    assert active_experts(64, 128, 4, 0.5) == pytest.approx(128 - 124 * missed, rel=0.01)
+
+
+def experts_of(curves, tokens, shape=(128, 8, 4096, 1536), ep=1.0, gated=True):
+    """Seconds of routed experts that are alike."""
+    num_experts, top_k, hidden, width = shape
+    load = busiest_rank(tokens, num_experts, top_k, ep, EVEN)
+    return experts_s(curves, load, hidden, width, ep, 1.0, gated)
 
 
 def test_experts_at_small_batch_cost_the_weights_that_they_touch(calibration: Calibration) -> None:
     curves = calibration.experts(index("H100-SXM"), ["bf16"], np.array([0]))
-    few = experts_s(curves, 1.0, 128, 8, 4096, 1536, 1.0, 1.0)[0]
-    many = experts_s(curves, 64.0, 128, 8, 4096, 1536, 1.0, 1.0)[0]
+    few, many = (experts_of(curves, tokens)[0] for tokens in (1.0, 64.0))
     touched_bytes = 126 * 3 * 4096 * 1536 * 2
     assert 5 < many / few < 16
     assert touched_bytes / many / (3350 * GB) > 0.6
@@ -224,7 +246,7 @@ def test_experts_at_small_batch_cost_the_weights_that_they_touch(calibration: Ca
 
 def test_two_products_per_expert_cost_less_than_three(calibration: Calibration) -> None:
     curves = calibration.experts(index("B200"), ["bf16"], np.array([0]))
-    gated, plain = (experts_s(curves, 256.0, 128, 8, 4096, 1536, 1.0, 1.0, gated)[0] for gated in (True, False))
+    gated, plain = (experts_of(curves, 256.0, gated=gated)[0] for gated in (True, False))
     assert plain < gated
 
 
@@ -348,7 +370,7 @@ def test_engines_run_the_experts_of_gpt_oss_at_different_speeds(calibration: Cal
 
     def seconds(engine: str) -> float:
         curves = calibration.experts(index("H100-SXM"), ["mxfp4"], np.array([0]), engine_index([engine]))
-        return float(experts_s(curves, 64.0, 128, 4, 2880, 2880, 1.0, 1.0)[0])
+        return float(experts_of(curves, 64.0, (128, 4, 2880, 2880))[0])
 
     assert seconds("sglang") == pytest.approx(1.67e-3, rel=0.1)
     assert seconds("vllm") == pytest.approx(0.53e-3, rel=0.1)
@@ -425,7 +447,7 @@ def test_experts_that_are_not_made_for_blackwell_are_slower(calibration, engine:
     places = index("B200"), [precision], np.array([0])
     made, general = (calibration.experts(*places, of([engine])) for of in (engine_index, general_index))
     for tokens in (64.0, 256.0, 4096.0):
-        ratio = experts_s(general, tokens, 128, 8, 4096, 1536, 1, 1) / experts_s(made, tokens, 128, 8, 4096, 1536, 1, 1)
+        ratio = experts_of(general, tokens) / experts_of(made, tokens)
         assert 1.0 < float(ratio[0]) < 2.6
 
 

@@ -21,7 +21,7 @@ from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.gemm import gemm_s
 from gpufleet.performance.latent_attention import absorb_s, latent_core_s
 from gpufleet.performance.layer_operators import cache_bytes_per_s_of
-from gpufleet.performance.moe import experts_s
+from gpufleet.performance.moe import busiest_rank, experts_s
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.step import StepLoad, StepModel
 
@@ -176,8 +176,9 @@ def test_the_stacked_kernels_are_the_kernels() -> None:
     np.testing.assert_allclose(absorb.seconds, absorb_s(hw.latent_attention, sequences, heads), rtol=RISING)
     (experts,) = of_kernel(found.operations(load("prompt")), "experts")
     c = found.candidates
-    tokens = 2000.0 / c.pp
-    expected = experts_s(hw.experts, tokens, 256, 8, 7168, 2048, c.ep.astype(float), c.moe_tp.astype(float))
+    popularity = hw.calibration.formulas.routing.popularity_shape.value
+    of_rank = busiest_rank(2000.0 / c.pp, 256, 8, c.ep.astype(float), popularity)
+    expected = experts_s(hw.experts, of_rank, 7168, 2048, c.ep.astype(float), c.moe_tp.astype(float))
     np.testing.assert_allclose(experts.seconds, expected, rtol=RISING)
 
 
