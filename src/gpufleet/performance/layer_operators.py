@@ -77,6 +77,8 @@ from gpufleet.performance.sparse_groups import (
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
+PASSES = 2.0
+"""Kernels that rotate and write the cache, or that choose experts, where an engine's measured kernels hold neither."""
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
@@ -204,15 +206,19 @@ class _Operators(_Linears):
         self.add_linear(PROJECTIONS, "attention", hidden, output, count, ACTIVATION if mixer.gate_width else ATTENTION)
 
     def _positions(self, mixer: Attention, count: int) -> None:
-        """Queries and keys normed where the model does so, rotated, and keys and values put into the cache."""
+        """Queries and keys normed where the model does so, rotated, and keys and values put into the cache.
+
+        An engine's `position_passes` say how many of the last two are kernels beside its attention as measured.
+        """
         query, key = self._widths(mixer)
         if mixer.query_key_norm is not QueryKeyNorm.NONE:
             self.add_stream(HEAD_NORMS, 2 * query, count)
             self.add_stream(HEAD_NORMS, 2 * key, count)
         if mixer.query_key_norm is QueryKeyNorm.ALL_HEADS:
             self._add_exchange_of(SUM_BYTES, HEAD_NORMS, ALL_REDUCE, TOKENS, self.tp, 2 * count)
-        self.add_stream(POSITIONS, 2 * (query + key), count)
-        self.add_stream(POSITIONS, 4 * key, count)
+        passes = self.candidates.engine_figure("position_passes", PASSES)
+        self.add_stream(POSITIONS, 2 * (query + key) * (passes > 1), count)
+        self.add_stream(POSITIONS, 4 * key * (passes > 0), count)
 
     def _attention(self, mixers: Mapping[Attention, int]) -> None:
         heads, curves = self._heads(mixers), self.hardware.attention
@@ -392,7 +398,8 @@ class _Operators(_Linears):
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         width = moe.latent_width or hidden
         self.add_product("router", hw.products("base"), float(moe.num_experts), hidden, count)
-        self.add_stream("router", 2 * moe.num_experts, 2 * count)
+        chooses_apart = self.candidates.engine_figure("router_passes", PASSES) > 0
+        self.add_stream("router", np.where(chooses_apart, 2.0 * moe.num_experts, 0.0), 2 * count)
         if moe.latent_width:
             self.add_linear("expert latents", "mlp", float(width), hidden, count, NORM)
             self.add_linear("expert latents", "mlp", float(hidden), width, count, EXPERTS)

@@ -228,3 +228,17 @@ def test_an_operation_knows_the_curves_that_it_took_its_time_from() -> None:
         else:
             assert operation.curves is not None
             assert operation.curves.grade.shape == operation.seconds.shape
+
+
+@pytest.mark.parametrize(
+    ("engine", "kernels"), [("vllm", (2, 0)), ("sglang", (1, 2)), ("tensorrt-llm", (0, 0)), ("transformers", (2, 2))]
+)
+def test_what_a_measured_call_holds_is_not_added_again(engine: str, kernels: tuple[int, int]) -> None:
+    """Kernels of a layer that rotate and write the cache, and that choose experts."""
+    found = model("gpt-oss-120b", layouts=(Layout(),))
+    palette = replace(found.candidates.palette, engines=(load_engine(engine),))
+    own = StepModel.build(found.arch, replace(found.candidates, palette=palette), calibration())
+    operations = own.operations(load("decode", 2))
+    small = [o for o in operations if o.kernel == "elementwise" and o.seconds.max() > 0]
+    counts = (sum(o.count for o in small if o.name.startswith(name)) for name in ("rotary", "router"))
+    assert tuple(count / 36 for count in counts) == kernels
