@@ -75,9 +75,15 @@ def physics_of(
 
 def copy_under(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Copy:
     """The copy of a row, whose tables reach as far as the requests of all draws."""
-    names = ("max_batch", "max_step_tokens", "memory_fraction")
-    started = {name: limits.get(name) for name in names}
-    question = CopyQuestion(setup.model, gpus_of(setup), **replica_words(row, setup), **started)  # type: ignore[arg-type]
+    question = CopyQuestion(
+        setup.model,
+        gpus_of(setup),
+        max_batch=limits.get("max_batch"),
+        max_step_tokens=limits.get("max_step_tokens"),
+        memory_fraction=limits.get("memory_fraction"),
+        mixes_prompts=limits.get("mixes_prompts", False),
+        **replica_words(row, setup),
+    )
     return copy_of(question, together(experiment.draws), experiment.client).copy
 
 

@@ -73,6 +73,7 @@ class Load(Lengths, total=False):
     max_batch: int | None
     max_step_tokens: int | None
     memory_fraction: float | None
+    mixes_prompts: bool
     waves: float | None
     poll_interval_steps: float
     gather_steps: float

@@ -86,6 +86,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         max_batch=limits.max_batch,
         max_step_tokens=limits.max_step_tokens,
         memory_fraction=limits.memory_fraction,
+        mixes_prompts=limits.mixes_prompts,
     )
     if stated_ratio is not None:
         load["length_spread"] = spread_of(stated_ratio)

@@ -18,7 +18,7 @@ from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
-from gpufleet.api.started_engines import started_engine
+from gpufleet.api.started_engines import started_engine, started_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import version_notes
@@ -77,8 +77,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     engine = usual_engine(arch) if asked.engine is None else asked.engine
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    limits = (asked.max_batch, asked.max_step_tokens, asked.memory_fraction)
-    profile = started_engine(engine, asked.engine_version, limits)
+    profile = started_engine(engine, asked.engine_version, started_of(asked))
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.api.configured import configured
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
-from gpufleet.api.started_engines import started_engine
+from gpufleet.api.started_engines import started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import load_catalog
@@ -64,8 +64,7 @@ def copy_of(
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine = usual_engine(arch) if asked.engine is None else asked.engine
-    limits = (asked.max_batch, asked.max_step_tokens, asked.memory_fraction)
-    return started_engine(engine, asked.engine_version, limits)
+    return started_engine(engine, asked.engine_version, started_of(asked))
 
 
 def named(gpus: str | tuple[str, int] | None) -> tuple[str, int]:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeAlias
 
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.errors import UsageError
+from gpufleet.questions.copies import CopyQuestion
+
+Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
+"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
-def started_engine(
-    name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
-    """The engine as its version behaves, started for stated sequences, tokens of a step and share of memory."""
+def started_of(asked: CopyQuestion) -> Started:
+    """How the engine of a copy is started."""
+    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
+
+
+def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+    """The engine as its version behaves, started as stated."""
     return _engine(find_engine(name), name, version, limits)
 
 
 @lru_cache(maxsize=64)
-def _engine(
-    read: EngineProfile, name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
-) -> EngineProfile:
+def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
     """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    max_batch, max_step_tokens, memory_fraction = limits
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, checked_fraction(memory_fraction))
+    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
+    kept_to = checked_fraction(memory_fraction)
+    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
 
 
 def checked_fraction(memory_fraction: float | None) -> float | None:

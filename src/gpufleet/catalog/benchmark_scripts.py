@@ -15,7 +15,7 @@ from gpufleet.records import dataclass
 FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
 CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "input_tokens", "total_tokens")
-LIMITS = ("max_batch", "max_step_tokens", "memory_fraction")
+LIMITS = ("max_batch", "max_step_tokens", "memory_fraction", "mixes_prompts")
 OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", "whole_experts")
 OPTION_COLUMNS = ("published_in", *CONDITIONS, "since_version", *OPTIONS, "source_id")
 POOL_LOAD = (
@@ -64,11 +64,15 @@ class BenchmarkClient:
 
 
 class StartLimits(NamedTuple):
-    """Sequences and tokens of a step, and share of memory, that an engine was started for; None: its default."""
+    """Sequences and tokens of a step, and share of memory, that an engine was started for; None: its default.
+
+    `mixes_prompts`: it was asked to let prompts and decoding share steps.
+    """
 
     max_batch: int | None = None
     max_step_tokens: int | None = None
     memory_fraction: float | None = None
+    mixes_prompts: bool = False
 
 
 class Queue(NamedTuple):
@@ -216,6 +220,7 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
         whole(place, "max_batch", row["max_batch"]),
         whole(place, "max_step_tokens", row["max_step_tokens"]),
         number(place, "memory_fraction", row["memory_fraction"]),
+        row["mixes_prompts"] == "yes",
     )
     polling = number(place, "poll_interval_steps", row["poll_interval_steps"])
     return Launched(

@@ -26,6 +26,7 @@ def sglang_words(r: Replica) -> list[list[str]]:
     if r.sequences is not None:
         words.append(["--max-running-requests", str(r.sequences)])
     words.append(["--chunked-prefill-size", str(r.step_tokens)])
+    words += [["--enable-mixed-chunk"]] if r.engine.figure("mixes_prompts", 0.0) else []
     words.append(["--mem-fraction-static", f"{r.memory_fraction:g}"])
     return [*words, *_format_words(r)]
 

@@ -136,12 +136,16 @@ class EngineProfile:
         return self.constants[name].value
 
     def started_with(
-        self, max_batch: int | None = None, max_step_tokens: int | None = None, memory_fraction: float | None = None
+        self,
+        max_batch: int | None = None,
+        max_step_tokens: int | None = None,
+        memory_fraction: float | None = None,
+        mixes_prompts: bool = False,
     ) -> EngineProfile:
         """The engine started or built for stated sequences and tokens of a step, whatever the card; None: its default.
 
         It sets memory aside for them: activations of a step, logits and sampling of every sequence. It keeps to a
-        stated `memory_fraction`.
+        stated `memory_fraction`. `mixes_prompts` lets prompts and decoding share steps where it would part them.
         """
         stated = {"small_card_max_batch": max_batch, **dict.fromkeys(STEP_LIMITS, max_step_tokens)}
         own = {n: replace(self.constants[n], value=float(v)) for n, v in stated.items() if v and n in self.constants}
@@ -151,7 +155,14 @@ class EngineProfile:
             prefill_budget_tokens=max_step_tokens or self.prefill_budget_tokens,
             constants={**self.constants, **own},
         )
-        return limited if memory_fraction is None else limited.keeping_to(memory_fraction)
+        mixing = limited.mixing_prompts() if mixes_prompts else limited
+        return mixing if memory_fraction is None else mixing.keeping_to(memory_fraction)
+
+    def mixing_prompts(self) -> EngineProfile:
+        """The engine with prompts and decoding in the same steps, in which clients fall out of step."""
+        figures = {"mixes_prompts": 1.0, "synchrony_ratio": 0.0}
+        own = {name: exactly(self.constants[name], value) for name, value in figures.items() if name in self.constants}
+        return replace(self, constants={**self.constants, **own})
 
     def keeping_to(self, memory_fraction: float) -> EngineProfile:
         """The engine started with a stated share of memory, which nothing raises, whatever the card.

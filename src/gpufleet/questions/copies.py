@@ -14,6 +14,7 @@ from gpufleet.questions.words import (
     Preferred,
     Request,
     Word,
+    flag,
     optional,
     said_by,
     text,
@@ -57,3 +58,4 @@ class CopyQuestion(Request):
     max_batch: int | None = optional(INTEGER, "Sequences that the engine runs at once (vLLM: --max-num-seqs).", ENGINE)
     max_step_tokens: int | None = optional(INTEGER, "Tokens of one step (vLLM: --max-num-batched-tokens).", ENGINE)
     memory_fraction: float | None = optional(SHARE, "Memory that the engine keeps to: 0.9.", ENGINE)
+    mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)

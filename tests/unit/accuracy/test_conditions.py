@@ -174,6 +174,27 @@ def test_a_server_runs_as_the_script_of_its_benchmark_started_it() -> None:
     assert launch_options(b200, "vllm", 8) == LaunchOptions()
 
 
+@pytest.mark.parametrize(
+    ("version", "gpu", "mixes"),
+    [("0.5.6.post2", "H200-SXM", True), ("0.5.1.post1", "H200-SXM", False), ("0.5.8.post1", "H100-SXM", False)],
+)
+def test_scripts_let_prompts_and_decoding_share_steps_from_a_version_on(version: str, gpu: str, mixes: bool) -> None:
+    """aiconfigurator, src/aiconfigurator/generator: cli_args.0.5.6.post2.j2 passes --enable-mixed-chunk; the file of
+    0.5.1.post1 asks for a word that its rules never set.
+    """
+    row = MeasurementRow(1, {"client": "internal", "gpu_id": gpu, "engine_version": version, "isl": "4000"})
+    assert launch_options(row, "sglang", 1).limits.mixes_prompts is mixes
+
+
+def test_tokens_of_a_step_follow_the_prompts_where_a_script_says_so() -> None:
+    """aiconfigurator, rule_plugin/trtllm.rule: 512 sequences, and they, a prompt and 1,500 more in blocks of 32."""
+    steps = {
+        isl: limits_of(MeasurementRow(1, {"client": "internal", "isl": str(isl), "osl": "128"}), 2).max_step_tokens
+        for isl in (1024, 2048, 4096)
+    }
+    assert steps == {isl: -(-(512 + isl + 1500) // 32) * 32 for isl in steps}
+
+
 MINIMAX = {"client": "inferencex", "model_id": "minimax-m2.5", "gpu_id": "B200", "precision": "fp8", "osl": "1024"}
 
 

@@ -558,3 +558,14 @@ def test_an_engine_without_the_architecture_is_refused_and_those_with_it_are_nam
 def test_an_engine_with_the_architecture_answers(engine: str, model: str) -> None:
     """GPT-J came to SGLang with sgl-project/sglang pull/7839."""
     assert ask(model, "A100:4", engine=engine, batch=1, tp=4).tpot_s.value > 0
+
+
+def test_prompts_that_share_steps_with_decoding_come_sooner_and_slow_what_runs() -> None:
+    """SGLang's --enable-mixed-chunk: clients fall out of step, so that each meets the others' prompts as it decodes."""
+    alike = {"input_tokens": 4000, "output_tokens": 100, "concurrency": 40, "length_spread": 0.0}
+    asked = {**alike, "engine": "sglang", "launch": True}
+    apart = estimate("llama-3.1-8b", "H200:1", **asked)
+    mixed = estimate("llama-3.1-8b", "H200:1", **asked, mixes_prompts=True)
+    assert mixed.ttft_s.value < 0.5 * apart.ttft_s.value
+    assert mixed.tpot_s.value > 1.2 * apart.tpot_s.value
+    assert ["--enable-mixed-chunk" in str(found.launch) for found in (apart, mixed)] == [False, True]
