@@ -20,11 +20,13 @@ from tools.calibrate.eras import ERAS, Era, Residual, era_name
 from tools.calibrate.lending import NEAREST
 from tools.calibrate.ranges import FIGURES, UNITS, Ranges, figures_of, time_log_ratio
 from tools.calibrate.serving_rows import (
+    AS_SHIPPED,
     CLOSED_LOOP,
     NO_LOANS,
     QUANTITIES,
     Point,
     PointBatch,
+    Substitutes,
     batches,
     read_points,
 )
@@ -79,6 +81,7 @@ FILES = ("serving_points.csv", "inference_throughput.csv")
 ROW_SPREAD, GROUP_SPREAD = 0.11, 0.19  # of ln(predicted / measured) of TPOT: within a group, and between groups
 PRIOR_WEIGHT = 1.0
 CHILD_WEIGHT = 4.0
+LINEAR_FROM = 0.1  # log ratios, in units of the scale of their group, that count by their size and not by its square
 EDGE = 1e-6
 ROOM_SEQUENCES = 16
 FAR_SHARE = 0.25
@@ -186,7 +189,7 @@ def fit_stage(
 
     ends = [np.array([getattr(c, end) for c in free]) for end in ("low", "high")]
     bounds = [(ends[0] - prior) / spread - EDGE, (ends[1] - prior) / spread + EDGE]
-    found = least_squares(residuals, np.zeros(len(free)), bounds=bounds, loss="soft_l1", f_scale=0.5)
+    found = least_squares(residuals, np.zeros(len(free)), bounds=bounds, loss="soft_l1", f_scale=LINEAR_FROM)
     inside = np.clip(prior + found.x * spread, *ends)
     return {c.name: float(v) for c, v in zip(free, inside, strict=True)}
 
@@ -234,15 +237,17 @@ def nearest_loan(gpu: str) -> Loan:
     return Loan(NEAREST[gpu], Grade.TRANSFERRED, 1.0, "left out")
 
 
-def left_out_residuals(points: Sequence[Point], grouping: Grouping, lends_kernels: bool = False) -> list[Residual]:
+def left_out_residuals(
+    points: Sequence[Point], grouping: Grouping, lends_kernels: bool = False, instead: Substitutes = AS_SHIPPED
+) -> list[Residual]:
     """Refit the engines of each group without it and predict it, with its GPU's kernels or the nearest GPU's."""
     found = []
     for name in sorted({grouping.group(p) for p in points}):
         held = [p for p in points if grouping.group(p) == name]
         families = {era_name(p).family_key for p in held}
         teachers = [p for p in points if not grouping.touches(p, name) and era_name(p).family_key in families]
-        constants = fit_family(by_era(teachers))
-        for era, batched in by_era(held, {name: nearest_loan(name)} if lends_kernels else {}).items():
+        constants = fit_family(by_era(teachers, instead=instead))
+        for era, batched in by_era(held, {name: nearest_loan(name)} if lends_kernels else {}, instead).items():
             found += residuals_of(batched, constants[era], era)
     return found
 
@@ -291,14 +296,16 @@ HEADLINES: dict[str, Callable[[Residual], bool]] = {
 }
 
 
-def by_era(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> dict[Era, list[PointBatch]]:
+def by_era(
+    points: Sequence[Point], loans: Mapping[str, Loan] = NO_LOANS, instead: Substitutes = AS_SHIPPED
+) -> dict[Era, list[PointBatch]]:
     """Batches of each era; single measurements of an engine with several eras must say their version."""
     grouped: dict[Era, list[Point]] = defaultdict(list)
     several = {era.engine for era in ERAS if era.until is not None}
     for p in points:
         if p.version is not None or p.engine not in several or p.scenario == CLOSED_LOOP:
             grouped[era_name(p)].append(p)
-    return {era: batches(grouped[era], instead) for era in ERAS}
+    return {era: batches(grouped[era], loans, instead) for era in ERAS}
 
 
 def log_per_doubling(points: Sequence[Point]) -> float:

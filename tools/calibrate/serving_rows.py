@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.calibration import Formulas
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
@@ -55,6 +57,7 @@ NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
 SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -234,12 +237,30 @@ class PointBatch:
         return np.asarray(np.log(self.measured[quantity] / predicted))
 
 
-def batches(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> list[PointBatch]:
+def unchanged(given: Given) -> Given:
+    """What ships."""
+    return given
+
+
+@dataclass(frozen=True)
+class Substitutes:
+    """What rows are predicted with in place of what ships: engines, and formulas beside the kernel curves."""
+
+    engine: Callable[[EngineProfile], EngineProfile] = unchanged
+    formulas: Callable[[Formulas], Formulas] = unchanged
+
+
+AS_SHIPPED = Substitutes()
+
+
+def batches(
+    points: Sequence[Point], loans: Mapping[str, Loan] = NO_LOANS, instead: Substitutes = AS_SHIPPED
+) -> list[PointBatch]:
     """The points grouped by model, engine and scenario."""
     groups: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for p in points:
         groups[p.model_id, p.engine, p.scenario, next_change(find_engine(p.engine), p.version), p.limits].append(p)
-    return [_batch(tuple(group), instead) for group in groups.values()]
+    return [_batch(tuple(group), loans, instead) for group in groups.values()]
 
 
 def engine_of_point(point: Point) -> EngineProfile:
@@ -247,8 +268,8 @@ def engine_of_point(point: Point) -> EngineProfile:
     return remembering(find_engine(point.engine), point.version).started_with(*point.limits)
 
 
-def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch:
-    model_id, engine = points[0].model_id, engine_of_point(points[0])
+def _batch(points: tuple[Point, ...], loans: Mapping[str, Loan], instead: Substitutes) -> PointBatch:
+    model_id, engine = points[0].model_id, instead.engine(engine_of_point(points[0]))
     arch = parse_architecture(load_model_config(model_id), model_id)
     accelerators = tuple(load_catalog().accelerators.values())
     formats = {p.precision: weight_format(arch, p.precision) for p in points}
@@ -257,7 +278,9 @@ def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch
     lengths = Lengths(*np.array([p.lengths for p in points]).T)
     concurrency = np.array([p.concurrency for p in points])
     space = room(arch, candidates, lengths, reserved_tokens(candidates, lengths, points[0].scenario))
-    model = StepModel.build(arch, candidates, load_calibration(accelerators, instead))
+    shipped = load_calibration(accelerators, loans)
+    calibration = replace(shipped, formulas=instead.formulas(shipped.formulas))
+    model = StepModel.build(arch, candidates, calibration)
     client = Client(
         **{f.name: np.array([getattr(p.client, f.name) for p in points]) for f in fields(Client)},
     )
