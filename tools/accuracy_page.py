@@ -51,6 +51,7 @@ WAS_LEFT_OUT = ROOT / "measurements" / "left_out"
 ENGINES = ROOT / "src" / "gpufleet" / "data" / "engines"
 MEASUREMENTS, DOCS = ROOT / "measurements", ROOT / "docs"
 PAGE, PICTURE = "accuracy.md", "accuracy.svg"
+TERMS = "terms.csv"
 TABLE_SUFFIXES = (".csv", ".json", ".knots", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
 KIND_ORDER = (
@@ -110,16 +111,16 @@ median half-width of ranges, sqrt(high / low) - 1, of those that ship where the 
 *Worst group* has ten rows or more.
 
 **What flatters these figures.** The form of the equations (which small kernels count, overhead by kernel and by
-sequence), which measured kernels make a curve, the eras, the weight of the priors and the rule for ranges were chosen
-while looking at these very errors; so were seven constants that are set and not fitted (SGLang's synchrony, prompts per
-client where nobody says, the rate of the second-level cache, bytes per logit of TensorRT-LLM before 0.15, passes over
-keys and values, time of an expert and 16-bit time of int4 and int8 products in transformers). Options that
-benchmark scripts start engines with were looked up where errors were large
-([14](decisions/0014-launch-options-are-conditions.md)). Rows that our curves call impossible (more prompt work than the
-time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows of an engine
-with several eras that state no version are only in the second part. Kernel curves stay those of the device: their
-errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left out one at a
-time, so that related ones stayed in.
+sequence), which measured kernels make a curve, the eras, the loss, the weight of the priors and the rule for ranges
+were chosen while looking at these very errors; so were eight constants that are set and not fitted (how much experts
+differ in popularity, SGLang's synchrony, prompts per client where nobody says, the rate of the second-level cache,
+bytes per logit of TensorRT-LLM before 0.15, passes over keys and values, time of an expert and 16-bit time of int4
+and int8 products in transformers). Options that benchmark scripts start engines with were looked up where errors were
+large ([14](decisions/0014-launch-options-are-conditions.md)). Rows that our curves call impossible (more prompt work
+than the time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows
+of an engine with several eras that state no version are only in the second part. Kernel curves stay those of the
+device: their errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left
+out one at a time, so that related ones stayed in.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
 SINGLE = "With the constants that ship: the single figures that are furthest off.\n"
@@ -141,6 +142,13 @@ The constants of gpufleet's engines are fitted to these rows, as the two shares 
 pair in steps of a tenth, over every sixteenth row); the roofline and the kernel curves have seen none of them. The last
 line of each quantity is gpufleet on models left out of its fit, over the rows that take part in it. *Factor* is
 exp(mean |ln(predicted / measured)|): how many times too much or too little, on average.
+"""
+ON_AND_OFF = """\
+### On and off
+
+One term off at a time: the constants of every engine are fitted again without it, and each model is predicted by a fit
+that did not see it (`python tools/calibrate terms`). Median / mean error, %. A term that changes little here is kept
+where it is how engines run, or where other tables of this page rest on it.
 """
 COMPARED = """\
 ## What is compared
@@ -234,13 +242,20 @@ def documents(
     report = report.model_copy(update={"files": shown})
     training = training_sections(report, [read_measurements(path) for path in files], folder, models)
     loaded = under_load_section(files, models)
-    page = page_of(report, left_out, rungs_of(files, models), [*training, *loaded])
+    terms = [ON_AND_OFF, table_as_markdown(terms_table(folder / TERMS))] if (folder / TERMS).is_file() else []
+    page = page_of(report, left_out, rungs_of(files, models), [*training, *loaded], terms)
     return f"<!-- made from tables {digest(made_from(files))} -->\n{page}", plot_as_svg(
         accuracy_panels(report), PICTURE_TITLE
     )
 
 
-def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence[Rung], training: Sequence[str]) -> str:
+def page_of(
+    report: AccuracyReport,
+    left_out: Sequence[LeftOut],
+    rungs: Sequence[Rung],
+    training: Sequence[str],
+    terms: Sequence[str] = (),
+) -> str:
     """The whole document."""
     keys = ", each ".join(table.name for table in left_out)
     baselines = "\n".join(f"- *{rung.baseline.name}*: {rung.baseline.what}." for rung in rungs)
@@ -258,6 +273,7 @@ def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence
         LADDER.format(baselines=baselines),
         table_as_markdown(ladder_table(rungs, left_out)),
         table_as_markdown(engines_table(rungs)),
+        *terms,
         COMPARED,
         table_as_markdown(compared_table(report)),
         NOT_COMPARED,
@@ -395,6 +411,30 @@ def memory_verdicts(report: AccuracyReport) -> str:
         f"Memory: of {count(ran)} runs that ran, {count(wrong_ran)} were predicted not to fit; of {count(failed)} that "
         f"ran out of memory, {count(wrong_failed)} were predicted to fit.\n"
     )
+
+
+def terms_table(path: Path) -> Table:
+    """Errors with all terms, and without each in turn; the term that is worth most to time per token first."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        found = {(row["term"], row["quantity"]): row for row in csv.DictReader(stream)}
+    whole, *terms = dict.fromkeys(term for term, _ in found)
+    terms.sort(key=lambda term: -float(found[term, "tpot"]["median_error_percent"]))
+    shown = {"tpot": "TPOT", "ttft": "TTFT", "rate": "tokens/s"}
+    columns = [Column("term", "without"), *(Column(q, name, align="right") for q, name in shown.items())]
+    rows = [
+        {"term": f"nothing: {whole}" if term == whole else term, **{q: both_errors(found[term, q]) for q in shown}}
+        for term in (whole, *terms)
+    ]
+    return Table(columns, rows)
+
+
+def both_errors(row: Mapping[str, str]) -> str:
+    """Median and mean error of a row of terms.csv.
+
+    >>> both_errors({"median_error_percent": "7.24", "mean_error_percent": "14.2"})
+    '7.2 / 14.2'
+    """
+    return " / ".join(f"{float(row[f'{name}_error_percent']):.1f}" for name in ("median", "mean"))
 
 
 def rungs_of(files: Sequence[Path], models: Path | None) -> list[Rung]:

@@ -10,6 +10,7 @@ import pytest
 from tools.accuracy_page import (
     LEFT_OUT_NAMES,
     MEASUREMENTS,
+    TERMS,
     WAS_LEFT_OUT,
     LeftOut,
     digest,
@@ -19,6 +20,7 @@ from tools.accuracy_page import (
     missed_groups_table,
     read_left_out,
     summary_table,
+    terms_table,
 )
 
 from gpufleet.results.accuracy import AccuracyReport
@@ -72,6 +74,14 @@ def test_a_width_that_the_left_out_table_states_is_shown(tmp_path: Path) -> None
 def test_misses_begin_with_the_largest_and_leave_out_groups_of_a_few_rows(left_out: LeftOut) -> None:
     assert [row["source"] for row in missed_groups_table([left_out]).rows] == ["bad", "bad", "good"]
     assert [row["source"] for row in left_out.rows][:2] == ["few", "bad"]
+
+
+def test_terms_stand_below_all_of_them_together_by_what_time_per_token_loses_without_each() -> None:
+    first, *terms = terms_table(WAS_LEFT_OUT / TERMS).rows
+    assert str(first["term"]).startswith("nothing")
+    medians = [float(str(row["tpot"]).split()[0]) for row in terms]
+    assert medians == sorted(medians, reverse=True)
+    assert len(terms) >= 8
 
 
 def test_the_summary_of_the_shipped_tables_is_short() -> None:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tools.calibrate import engines, kernels, network_latency, run_ranges, runtimes, spot_availability, training_memory
+from tools.calibrate import (
+    engines,
+    kernels,
+    network_latency,
+    run_ranges,
+    runtimes,
+    spot_availability,
+    terms,
+    training_memory,
+)
 
 COMMANDS = {
     "engines": engines,
@@ -17,6 +26,7 @@ COMMANDS = {
     "run-ranges": run_ranges,
     "runtimes": runtimes,
     "spot-availability": spot_availability,
+    "terms": terms,
     "training-memory": training_memory,
 }
 
