@@ -29,7 +29,7 @@ from gpufleet.simulate.compiled import IS_COMPILED
 
 MANY = settings.get_profile("repeatable").max_examples * 20
 """2,000 clusters."""
-FEWER = settings.get_profile("repeatable").max_examples * 3
+FEWER = settings.get_profile("repeatable").max_examples * 2
 SLACK_S = 1e-9
 seeds = st.integers(0, 2**32)
 

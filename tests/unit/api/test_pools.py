@@ -100,7 +100,7 @@ def test_copies_started_for_fewer_sequences_hold_fewer() -> None:
 def test_the_page_says_which_pool_binds_what_would_match_and_what_is_handed_over() -> None:
     page = page_as_text(estimate_page(ask()), 200)
     assert "Binding limit: the prefill pool, at 100% of what it carries." in page
-    assert "13 prefill copies to 2 decode" in page
+    assert "6 prefill copies to 1 decode" in page
     assert "Hand-over of a prompt: 328 MB a GPU between machines" in page
     assert "what makes the TTFT" in page
     assert "TTFT" in page_as_text(estimate_rows_page(ask()), 200)

@@ -32,7 +32,7 @@ from gpufleet.results.today import Today
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HOURS_PER_MONTH = 730
 CHAT = ServeRequest(
-    "llama-3.3-70b", 50.0, TokenCounts(1000.0), TokenCounts(300.0), "ttft.p95<500ms,tpot.p95<40ms", confidence=0.5
+    "llama-3.3-70b", 45.0, TokenCounts(1000.0), TokenCounts(300.0), "ttft.p95<500ms,tpot.p95<40ms", confidence=0.5
 )
 
 

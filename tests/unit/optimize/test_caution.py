@@ -67,7 +67,7 @@ def test_the_gamble_is_the_plan_of_expected_values(asked: ServeRequest) -> None:
 
 
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
-    asked = replace(CHAT, slo="tpot.p95<9ms", gpus=["H200"])
+    asked = replace(CHAT, slo="tpot.p95<9.6ms", gpus=["H200"])
     plan = plan_serve(asked)
     assert plan.deployments == sure(asked, 0.5).deployments
     assert (plan.confidence, plan.missed_confidence) == (0.5, 0.8)
