@@ -24,8 +24,8 @@ def active_experts(tokens: Floats, num_experts: Floats, top_k: Floats, popularit
 
     >>> round(float(active_experts(16, 256, 8, 1e6)), 1)
     100.8
-    >>> round(float(active_experts(16, 256, 8, 0.65)), 1)
-    82.2
+    >>> round(float(active_experts(16, 256, 8, 0.7)), 1)
+    82.8
     """
     others = (np.asarray(tokens, dtype=np.float64) - 1) * top_k / num_experts
     missed = np.exp(-popularity_shape * np.log1p(np.maximum(others, 0.0) / popularity_shape))
