@@ -1,4 +1,4 @@
-"""What we measured on one H100 ourselves (measurements/own), to which nothing was fitted."""
+"""What we measured on one H100 ourselves (measurements/own), which no fit sees."""
 
 import csv
 import gzip

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tools.calibrate.engines import FILES, GROUPINGS, ROOT, WAS_LEFT_OUT, error_percent, left_out_residuals
 from tools.calibrate.eras import Residual
-from tools.calibrate.serving_rows import AS_SHIPPED, NO_LIMITS, Point, Substitutes, read_points
+from tools.calibrate.serving_rows import AS_SHIPPED, NO_LIMITS, Point, Substitutes, read_points, unchanged
 
 from gpufleet.domain.calibration import Formulas
 from gpufleet.domain.engine import EngineProfile
@@ -26,18 +26,13 @@ SHOWN = ("tpot", "ttft", "rate")
 ALIKE = 1e6
 
 
-def as_it_is(point: Point) -> Point:
-    """A row with the conditions that are known of it."""
-    return point
-
-
 @dataclass(frozen=True)
 class Term:
     """A term by its name, and what stands in its place when it is off."""
 
     name: str
     instead: Substitutes = AS_SHIPPED
-    point: Callable[[Point], Point] = as_it_is
+    point: Callable[[Point], Point] = unchanged
 
 
 def without(*names: str) -> Substitutes:
@@ -71,7 +66,7 @@ def choosing_evenly(formulas: Formulas) -> Formulas:
 
 
 def at_its_defaults(point: Point) -> Point:
-    """A row whose engine was started without options."""
+    """A row whose engine was started without limits and mixed chunks; its KV format stays."""
     return replace(point, limits=NO_LIMITS)
 
 
@@ -96,7 +91,7 @@ TERMS = (
     Term("clients stay in step (SGLang)", at_zero("synchrony_ratio")),
     Term("clients start together", point=without_first_wave),
     Term("engines look for requests or gather them", point=never_held_back),
-    Term("options that scripts start engines with", point=at_its_defaults),
+    Term("limits and mixed chunks that scripts start engines with", point=at_its_defaults),
 )
 
 

@@ -223,7 +223,7 @@ def test_one_token_wakes_as_many_experts_as_it_chooses_and_endless_ones_all(popu
 
 
 def test_experts_drawn_from_a_gamma_distribution_are_missed_as_often_as_the_formula_says() -> None:
-    """4,000 draws of 128 popularities: 64 tokens miss an expert of popularity w with exp(-64 x 4 w / 128)."""
+    """4,000 draws of 128 popularities w: 63 tokens after the first miss an expert with exp(-63 x 4 w / 128)."""
     popularity = np.random.default_rng(0).gamma(0.5, 1 / 0.5, size=(4000, 128))
     missed = np.exp(-63 * 4 / 128 * popularity).mean()
     assert active_experts(64, 128, 4, 0.5) == pytest.approx(128 - 124 * missed, rel=0.01)
