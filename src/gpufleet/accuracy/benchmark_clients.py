@@ -64,6 +64,12 @@ def client_of(row: MeasurementRow) -> BenchmarkClient:
     return load_benchmark_scripts().clients.get(row.text("client").casefold(), BenchmarkClient())
 
 
+def prompts_in_turn(row: MeasurementRow) -> int | None:
+    """How many prompts, all of one length, a row's client sent again and again; None where none recur so."""
+    known, source = client_of(row), row.text("source")
+    return known.prompts_in_turn if any(mark in source for mark in known.published_in) else None
+
+
 def poll_interval_steps(polling: Polling, row: MeasurementRow) -> float:
     """The interval that a row ran with; 1 on GPUs of other generations."""
     gpu = row.text("gpu_id", "gpu")

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from gpufleet.accuracy.benchmark_clients import launch_options
+from gpufleet.accuracy.benchmark_clients import launch_options, prompts_in_turn
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.calibration import load_habits
@@ -131,10 +131,11 @@ def spread(tokens: float | TokenCounts, log_spread: float) -> TokenCounts:
 
 
 def lengths_of(row: MeasurementRow) -> StatedLengths:
-    """The lengths of a row; raises where it states none."""
+    """The lengths of a row, without a spread where its client is known for one length; raises where it states none."""
     cap = LONGEST_ANSWER.search(row.text("length_note"))
     longest = None if cap is None else float(cap.group(1).replace(",", ""))
-    return StatedLengths(tokens_of(row, "input", None), tokens_of(row, "output", longest))
+    stated = StatedLengths(tokens_of(row, "input", None), tokens_of(row, "output", longest))
+    return stated if prompts_in_turn(row) is None else StatedLengths(*map(TokenCounts, stated.means))
 
 
 def tokens_of(row: MeasurementRow, which: str, longest: float | None) -> float | TokenCounts:

@@ -62,9 +62,8 @@ def physics_of(
 ) -> ServingEstimate | None:
     """The closed form with as many sequences at once as the replay had; None where it refuses them."""
     asked = limits.copy()
-    asked.pop("rate", None)
-    asked.pop("full_queue", None)
-    asked.pop("requests", None)
+    for word in ("rate", "prefix_cache", "full_queue", "requests"):
+        asked.pop(word, None)  # type: ignore[misc]
     asked["input_tokens"], asked["output_tokens"] = mean_lengths(experiment.draws)
     asked["concurrency"] = max(round(running), 1)
     try:

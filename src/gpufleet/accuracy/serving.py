@@ -67,6 +67,7 @@ class Load(Lengths, total=False):
 
     concurrency: float
     rate: float
+    prefix_cache: float
     batch: float
     full_queue: bool
     requests: float | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import conditions_of, first_tokens_of, launch_options
+from gpufleet.accuracy.benchmark_clients import client_of, conditions_of, first_tokens_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import mean_of
@@ -32,7 +32,9 @@ MOST_REQUESTS = 20_000
 
 
 def score_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
-    """TTFT and TPOT of one row, or why it is not scored."""
+    """TTFT and TPOT of one row, or why it is not scored; requests that are alike to the token are replayed."""
+    if client_of(row).is_alike:
+        return replay_serving_point(row, file, models)
     return scored(row, file, lambda compare, wanted: compare_with_estimate(compare, wanted, models, PROTOCOL))
 
 
@@ -109,17 +111,22 @@ def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
     """The closed loop of a row, drawn: its clients start in a burst and send as many prompts each as their script."""
     clients = max(round(load["concurrency"]), 1)
     num = min(clients * max(round(load.get("waves") or 1), 1), MOST_REQUESTS)
-    spreads = length_spreads(load, setup.engine)
+    is_alike = client_of(row).is_alike
+    spreads = (0.0, 0.0) if is_alike else length_spreads(load, setup.engine)
     means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
     draws = [drawn(means, spreads, num, generator_of(i)) for i in range(draws_for(num))]
-    return Experiment(draws, clients, client=client_of(load, setup.engine))
+    return Experiment(draws, clients, client=starting(load) if is_alike else among_others(load, setup.engine))
 
 
-def client_of(load: Load, engine: EngineLabel) -> Client:
-    """How the engine was started, and how late these clients see its first tokens."""
-    started = Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
+def starting(load: Load) -> Client:
+    """How the engine was started."""
+    return Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
+
+
+def among_others(load: Load, engine: EngineLabel) -> Client:
+    """The same, and how late clients of a server see its first tokens."""
     late = first_tokens_of(engine.name, engine.version)
-    return started if late is None else replace(started, late_steps=late.late_steps, late_s=late.late_s)
+    return starting(load) if late is None else replace(starting(load), late_steps=late.late_steps, late_s=late.late_s)
 
 
 def length_spreads(load: Load, engine: EngineLabel) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import client_of, launch_options
+from gpufleet.accuracy.benchmark_clients import client_of, launch_options, prompts_in_turn
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.conversations import NO_TURN, turns_before
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
@@ -121,7 +121,17 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
     if arrivals.how == AT_ONCE:
         return {**load, "full_queue": True, "requests": row.positive("num_requests")}
     load |= {"input_tokens": lengths.prompts, "output_tokens": lengths.answers}
-    return {**load, "rate": arrivals.rate_requests_per_s / replicas}
+    return {**load, "rate": arrivals.rate_requests_per_s / replicas, "prefix_cache": cached_share(row)}
+
+
+def cached_share(row: MeasurementRow) -> float:
+    """Share of a mean prompt that its engine held: in whole blocks, what all prompts share, or all but what is left."""
+    if not keeps_prefixes(row):
+        return 0.0
+    mean = lengths_of(row).means[0]
+    recurs = prompts_in_turn(row) is not None or (has_recurring_prompts(row) and not carries_histories(row))
+    common = mean - 1 if recurs else min(row.whole("prefix_tokens") or 0, mean)
+    return common // BLOCK_TOKENS * BLOCK_TOKENS / mean
 
 
 def reading_of(time: str, statistic: str) -> Reading:
@@ -218,9 +228,11 @@ def shared_blocks(
 ) -> PrefixBlocks | None:
     """Blocks that prompts share: `prefix_tokens` all of them, the whole prompt with its repetition in another run.
 
-    `before` says of which earlier prompt each carries all that it said.
+    `before` says of which earlier prompt each carries all that it said; prompts in turn repeat what they said then.
     """
-    prefix, recurs = row.whole("prefix_tokens") or 0, has_recurring_prompts(row)
+    prefix, recurs, in_turn = row.whole("prefix_tokens") or 0, has_recurring_prompts(row), prompts_in_turn(row)
+    if in_turn is not None:
+        before = before_in_turn(len(prompts), in_turn)
     common = np.minimum(prefix, prompts) // BLOCK_TOKENS
     is_whole = recurs or before is not None
     own = prompts // BLOCK_TOKENS - common if is_whole else np.zeros_like(prompts)
@@ -235,6 +247,15 @@ def shared_blocks(
         repeat_histories(blocks, before)
     first = np.concatenate([[0], np.cumsum(np.tile(common + own, runs))])
     return PrefixBlocks(BLOCK_TOKENS, first, np.tile(np.concatenate(blocks), runs))
+
+
+def before_in_turn(num: int, in_turn: int) -> IntArray:
+    """The last time that each of so many prompts, sent in turn, was sent before.
+
+    >>> before_in_turn(5, 2).tolist()
+    [-1, -1, 0, 1, 2]
+    """
+    return np.maximum(np.arange(num) - in_turn, NO_TURN)
 
 
 def repeat_histories(blocks: Sequence[IntArray], before: IntArray) -> None:

@@ -51,7 +51,9 @@ class BenchmarkClient:
 
     `runs`: into how many runs, one after another, the requests of a row at a rate are split.
     `mean_length_ratio`: mean length of what it sends over the stated one; `published_in`: marks of the sources that
-    publish its results.
+    publish its results; `prompts_in_turn`: how many prompts, all of one length, it sends there again and again.
+    `is_alike`: its requests are alike to the token and each is sent as soon as the last is answered, so that clients of
+    a closed loop may stay in step.
     """
 
     waves: int = USUAL_WAVES
@@ -61,6 +63,8 @@ class BenchmarkClient:
     source: str = ""
     mean_length_ratio: float = 1.0
     published_in: Sequence[str] = ()
+    prompts_in_turn: int | None = None
+    is_alike: bool = False
 
 
 class StartLimits(NamedTuple):
@@ -200,6 +204,8 @@ def client_from(table: Mapping[str, Any]) -> BenchmarkClient:
         source=table["source_id"],
         mean_length_ratio=table.get("mean_length_ratio", 1.0),
         published_in=tuple(table.get("published_in", ())),
+        prompts_in_turn=table.get("prompts_in_turn"),
+        is_alike=table.get("is_alike", False),
     )
 
 

@@ -9,7 +9,7 @@ from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import Setup
 from gpufleet.accuracy.serving_points import (
-    client_of,
+    among_others,
     experiment_of,
     length_spreads,
     load_of,
@@ -74,12 +74,36 @@ def test_an_engine_that_schedules_ahead_answers_a_step_later() -> None:
     assert copy_at("0.19.0").rules.stream_s > 0
 
 
+def test_overlapped_scheduling_hands_tokens_on_a_step_later() -> None:
+    """The default of SGLang from 0.4 on (pull/2067) and of TensorRT-LLM from 0.20 on (pull/4174)."""
+    for engine, older, newer in (("sglang", "0.3.0", "0.4.0"), ("tensorrt-llm", "0.14.0", "1.2.0")):
+        rules = [copy_of(CopyQuestion("llama-3.1-8b", "H100", engine=engine, engine_version=v), FEW).copy.rules
+                 for v in (older, newer)]  # fmt: skip
+        assert [each.late_steps for each in rules] == [0, 1]
+
+
+def test_requests_alike_to_the_token_are_replayed_and_their_clients_come_back_in_groups() -> None:
+    alike = MeasurementRow(2, {**POINT, "client": "AsyncLLM (in process)", "concurrency": "32", "isl": "1024"})
+    models = ModelFinder()
+    setup = Setup.of(alike, models)
+    experiment = experiment_of(alike, setup, load_of(alike, setup.engine))
+    assert len(set(experiment.draws[0].output_tokens)) == 1
+    (ttft, tpot), (usual_ttft, usual_tpot) = (
+        [figure.predicted or 0 for figure in score_serving_point(row, "mine.csv", models).figures]
+        for row in (alike, MeasurementRow(2, {**alike.cells, "client": ""}))
+    )
+    assert ttft > 2 * usual_ttft
+    assert tpot < usual_tpot
+
+
 def test_clients_of_closed_loops_see_first_tokens_later_than_the_engine_has_them() -> None:
-    """Fitted to the closed loops of serving_points.csv; TensorRT-LLM from 1.1 on keeps what the closed form fits."""
-    vllm, late, new = (client_of(LOAD, EngineLabel(*of)) for of in (("vllm", "0.19.0"), ("trtllm", "1.0.0rc3"), TRTLLM))
+    """Fitted to the closed loops of serving_points.csv."""
+    vllm, late, new = (
+        among_others(LOAD, EngineLabel(*of)) for of in (("vllm", "0.19.0"), ("trtllm", "1.0.0rc3"), TRTLLM)
+    )
     assert vllm.late_steps == 2.25
     assert (late.late_steps, late.late_s) == (3.25, 0.085)
-    assert (new.late_steps, new.late_s) == (None, 0.0)
+    assert (new.late_steps, new.late_s) == (5, 0.0)
     assert rules_for(vllm).late_steps == 2.25
 
 

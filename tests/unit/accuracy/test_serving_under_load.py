@@ -150,6 +150,25 @@ def test_prompts_that_ran_before_are_found_again_and_the_first_run_is_not_counte
     assert experiment(num_requests="100").uncounted == 0
 
 
+IN_TURN = {"client": "inference-perf", "source": "inference-sim hypotheses/h-stepml", "prefix_cache": "on (default)"}
+
+
+def test_prompts_that_a_client_sends_in_turn_are_found_whole_and_have_one_length() -> None:
+    """Plan of the runs behind h-stepml: nine system prompts for five users each, again and again."""
+    drawn = experiment(**IN_TURN, num_requests="100", input_mean="600").draws[0]
+    assert set(drawn.input_tokens) == {600}
+    assert drawn.prefix is not None
+    blocks = np.split(drawn.prefix.block, drawn.prefix.first[1:-1])
+    assert all(blocks[i].tolist() == blocks[i - 45].tolist() for i in range(45, 100))
+    assert not set(blocks[0]) & set(blocks[44])
+    assert experiment(**{**IN_TURN, "source": "elsewhere"}, num_requests="100").draws[0].prefix is None
+
+
+def test_the_closed_form_is_asked_with_what_the_cache_holds() -> None:
+    turns, off = estimated({**LLAMA, **IN_TURN}), estimated(LLAMA)
+    assert predicted(turns["ttft_p50"]) < 0.8 * predicted(off["ttft_p50"])
+
+
 def test_runs_of_a_client_come_one_after_another() -> None:
     runs = experiment(client="AccelMark loadgen (in process)", num_requests="900")
     gaps = np.diff(runs.draws[0].arrival_s)
