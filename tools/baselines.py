@@ -105,7 +105,7 @@ def streaming_at(formulas: Formulas, bandwidth_ratio: float) -> Formulas:
     """Kernels that only stream memory have no launch time and the baseline's share of the bandwidth."""
     source = "the baseline"
     stream = StreamFormula(Sourced(0.0, "s", source), Sourced(bandwidth_ratio, "ratio", source))
-    return replace(formulas, streams=stream, scale_search=stream)
+    return replace(formulas, streams=stream, scale_search=stream, split_sums=stream)
 
 
 def flat_tables(tables: OperatorTables, compute_ratio: float) -> OperatorTables:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from gpufleet.domain.precision import PRECISIONS
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.precision import FP8, FP8_BLOCK, PRECISIONS
 from gpufleet.domain.precision_labels import AWQ
+from gpufleet.errors import UnknownName
 from gpufleet.inputs.measurements import MeasurementRow
 
 SAME_FORMAT = {
@@ -51,12 +54,28 @@ def precision_of(text: str) -> str | None:
 
 
 def weight_precision_of(row: MeasurementRow) -> str | None:
-    """Linear layers and, where they differ, routed experts: 'fp8+fp8_block'; None is the checkpoint's own format."""
+    """Linear layers and, where they differ, routed experts: 'fp8+fp8_block'; None is the checkpoint's own format.
+
+    fp8 of a checkpoint whose scales are of blocks means those.
+    """
     linear = precision_of(row.text("gemm_precision", "precision_weights", "precision"))
     experts = precision_of(row.text("moe_precision"))
     if linear is None or experts is None or linear == experts:
-        return linear
+        return FP8_BLOCK.name if linear == FP8.name and is_scaled_by_block(row.text("checkpoint")) else linear
     return f"{linear}+{experts}"
+
+
+@cache
+def is_scaled_by_block(checkpoint: str) -> bool:
+    """Whether a shipped model of this name is stored in fp8 with scales of blocks.
+
+    >>> is_scaled_by_block("Qwen/Qwen3-32B-FP8"), is_scaled_by_block("Qwen/Qwen3-32B")
+    (True, False)
+    """
+    try:
+        return shipped_architecture(checkpoint).weights.name == FP8_BLOCK.name
+    except UnknownName:
+        return False
 
 
 def kv_precision_of(row: MeasurementRow) -> str | None:

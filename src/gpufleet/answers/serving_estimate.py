@@ -22,6 +22,7 @@ from gpufleet.performance.layer_operators import (
     OVER_PROMPTS,
     POSITIONS,
     SCALE_SEARCH,
+    SPLIT_SUMS,
     STATE,
 )
 from gpufleet.performance.operator_groups import QUANTISATION
@@ -203,6 +204,7 @@ def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: 
     known = model.hardware.calibration.formulas
     of_streams = dict.fromkeys(STREAMS, stream_words(known.streams))
     formulas = {**FORMULAS, **of_streams, SCALE_SEARCH: stream_words(known.scale_search)}
+    formulas[SPLIT_SUMS] = stream_words(known.split_sums)
     return [
         ExplainedTerm(name=name, value=terms[name], unit="s", formula=formulas.get(name, _other(name)), grade=grade)
         for name in sorted(terms, key=lambda name: -terms[name])

@@ -150,7 +150,7 @@ def minimax_m2(fields: ConfigFields, family: str) -> Architecture:
     plain = attention(fields, Biases())
     mixer = normed_over_all_heads(plain) if fields.flag("use_qk_norm", default=True) else plain
     shared = fields.optional_count("shared_intermediate_size") or 0
-    experts = gated_experts(fields, "intermediate_size", shared_width=shared)
+    experts = replace(gated_experts(fields, "intermediate_size", shared_width=shared), routes_in_fp32=True)
     return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=196608)
 
 

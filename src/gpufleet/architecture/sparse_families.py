@@ -80,7 +80,7 @@ def minimax_m3(fields: ConfigFields, family: str) -> Architecture:
     mixers = [blockwise if choice else plain for choice in chosen]
     routed = [bool(kind) for kind in fields.items("moe_layer_freq", num_layers) or [1] * num_layers]
     shared = fields.count("n_shared_experts", default=1) * fields.count("shared_intermediate_size")
-    experts = gated_experts(fields, "intermediate_size", shared_width=shared)
+    experts = replace(gated_experts(fields, "intermediate_size", shared_width=shared), routes_in_fp32=True)
     dense = None if all(routed) else gated_mlp(fields, "dense_intermediate_size")
     layers = with_feed_forwards(mixers, routed, experts, dense, two_norms(fields))
     return decoder(fields, family, layers, tied=False, default_context=1048576)

@@ -234,6 +234,7 @@ def load_formulas() -> Formulas:
     return Formulas(
         streams=StreamFormula(**rows["streams"]),
         scale_search=StreamFormula(**rows["scale_search"]),
+        split_sums=StreamFormula(**rows["split_sums"]),
         vision=VisionFormula(**rows["vision"]),
         state_space=StateFormulas(**rows["state_space"]),
         sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),

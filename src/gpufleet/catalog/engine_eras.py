@@ -8,12 +8,12 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
-from gpufleet.domain.engine import EngineProfile, FormatSupport, MemoryEra
+from gpufleet.domain.engine import EarlierFigure, EarlierFusion, EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
@@ -26,6 +26,7 @@ NAMED_BUILD = (sys.maxsize,)
 STATED_FIRST = re.compile(r"(v?[0-9]+(?:\.[0-9]\w*)+)(?=[\s(,;])", re.ASCII)
 LAST_OF_A_SERIES = ".99"
 RANGE_UNIT = "ln"
+Changed = TypeVar("Changed", EarlierFigure, EarlierFusion)
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,11 @@ def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
         return profile
     era = memory_era_of(profile, version)
     with_rules = profile if era is None else with_memory_era(profile, era)
-    return replace(with_rules, constants={**with_rules.constants, **earlier_figures(profile, version)})
+    return replace(
+        with_rules,
+        constants={**with_rules.constants, **earlier_figures(profile, version)},
+        fused_quantisation={**profile.fused_quantisation, **earlier_fusions(profile, version)},
+    )
 
 
 def earlier_figures(profile: EngineProfile, version: str) -> dict[str, Sourced]:
@@ -256,9 +261,22 @@ def earlier_figures(profile: EngineProfile, version: str) -> dict[str, Sourced]:
     >>> earlier_figures(find_engine("vllm"), "0.11.0")["shared_beside_tokens"].value
     0.0
     """
-    changed = [figure for figure in profile.earlier if version_key(version) < version_key(figure.until)]
-    oldest_last = sorted(changed, key=lambda figure: version_key(figure.until), reverse=True)
-    return {figure.name: figure.value for figure in oldest_last}
+    return {figure.name: figure.value for figure in changed_since(profile.earlier, version)}
+
+
+def earlier_fusions(profile: EngineProfile, version: str) -> dict[str, tuple[str, ...]]:
+    """What a version fuses otherwise than the newest, format by format.
+
+    >>> earlier_fusions(find_engine("vllm"), "0.12.0")["fp8_block"]
+    ()
+    """
+    return {fusion.format: fusion.written_by for fusion in changed_since(profile.earlier_fusions, version)}
+
+
+def changed_since(rows: Sequence[Changed], version: str) -> list[Changed]:
+    """What newer versions than this one changed; the change next to it last."""
+    changed = [row for row in rows if version_key(version) < version_key(row.until)]
+    return sorted(changed, key=lambda row: version_key(row.until), reverse=True)
 
 
 def next_change(profile: EngineProfile, version: str | None) -> str | None:
@@ -267,7 +285,8 @@ def next_change(profile: EngineProfile, version: str | None) -> str | None:
     >>> [next_change(find_engine("vllm"), version) for version in ("0.10.2", "0.11.0", None)]
     ['0.11', '0.11.1', None]
     """
-    bounds = [*(era.until for era in profile.memory_eras), *(figure.until for figure in profile.earlier)]
+    figures, fusions = profile.earlier, profile.earlier_fusions
+    bounds = [*(era.until for era in profile.memory_eras), *(f.until for f in figures), *(f.until for f in fusions)]
     newer = [bound for bound in bounds if version is not None and version_key(version) < version_key(bound)]
     return min(newer, key=version_key, default=None)
 
@@ -288,7 +307,6 @@ def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:
         reserve_bytes=figures.pop("reserve_bytes", profile.reserve_bytes),
         constants={**profile.constants, **figures},
         max_batch=profile.max_batch if era.max_batch is None else era.max_batch,
-        fused_quantisation={**profile.fused_quantisation, **era.fused_quantisation},
     )
 
 

@@ -18,6 +18,7 @@ from gpufleet.domain.engine import (
     CardLimits,
     DroppedGeneration,
     EarlierFigure,
+    EarlierFusion,
     EngineProfile,
     FormatSupport,
     Implemented,
@@ -93,10 +94,11 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         kv_formats=_supports(table, "kv_formats"),
         refusals=dict(table["refusals"]),
         kv_of_weights=dict(table.get("kv_of_weights", {})),
-        fused_quantisation=_fused_quantisation(table),
+        fused_quantisation={name: tuple(by) for name, by in table.get("fused_quantisation", {}).items()},
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         earlier=tuple(_earlier(row) for row in table.get("earlier", ())),
+        earlier_fusions=tuple(_earlier_fusion(row) for row in table.get("earlier_fusions", ())),
         releases=tuple(table.get("releases", ())),
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
@@ -140,7 +142,6 @@ def _memory_era(row: Mapping[str, Any]) -> MemoryEra:
             until_issue=int(row["until_issue"]),
             figures={key: _figure(row["figures"], key) for key in row["figures"]},
             max_batch=row.get("max_batch"),
-            fused_quantisation=_fused_quantisation(row),
         )
 
 
@@ -149,8 +150,9 @@ def _earlier(row: Mapping[str, Any]) -> EarlierFigure:
         return EarlierFigure(row["figure"], row["until"], sourced(row))
 
 
-def _fused_quantisation(table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(by) for name, by in table.get("fused_quantisation", {}).items()}
+def _earlier_fusion(row: Mapping[str, Any]) -> EarlierFusion:
+    with _inside("earlier_fusions"):
+        return EarlierFusion(row["format"], row["until"], tuple(row["written_by"]), row["source"])
 
 
 def _figure(table: Mapping[str, Any], key: str) -> Sourced:

@@ -122,6 +122,7 @@ class MixtureOfExperts:
 
     `expert_vector_params` are the biases of one routed expert; `vector_params` router bias and shared-expert gate.
     `latent_width` where experts work on a projection of the hidden state (Nemotron-3 Super, Kimi K3).
+    `routes_in_fp32`: engines that can keep the router's product in fp32.
     """
 
     num_experts: int
@@ -132,6 +133,7 @@ class MixtureOfExperts:
     expert_vector_params: int = 0
     vector_params: int = 0
     latent_width: int | None = None
+    routes_in_fp32: bool = False
 
     def __post_init__(self) -> None:
         require_positive("experts", num_experts=self.num_experts, top_k=self.top_k, expert_width=self.expert_width)

@@ -315,10 +315,12 @@ class Formulas:
     """Judgements where a formula stands in for measured kernels, by what it times.
 
     `scale_search`: the largest value of a whole tensor, which its quantisation then takes as scale.
+    `split_sums`: what a product over parts of the sums takes beside one in a single kernel, where rows are few.
     """
 
     streams: StreamFormula
     scale_search: StreamFormula
+    split_sums: StreamFormula
     vision: VisionFormula
     state_space: StateFormulas
     sparse_prompts: SparsePromptFormula

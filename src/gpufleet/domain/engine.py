@@ -39,7 +39,7 @@ class CardLimits:
 class MemoryEra:
     """Versions up to `newest`, before `until` (released `until_date`), whose memory rules differ.
 
-    `figures` replace those of the newest versions, `fused_quantisation` what they fuse, format by format.
+    `figures` replace those of the newest versions.
     `until_issue`: the first issue or pull request of the engine's repository that was opened after that release.
     """
 
@@ -50,7 +50,6 @@ class MemoryEra:
     until_issue: int
     figures: dict[str, Sourced]
     max_batch: int | None = None
-    fused_quantisation: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,16 @@ class EarlierFigure:
     name: str
     until: str
     value: Sourced
+
+
+@dataclass(frozen=True)
+class EarlierFusion:
+    """What wrote a format for the next product in versions before `until` where the newest have more or less of it."""
+
+    format: str
+    until: str
+    written_by: tuple[str, ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -94,12 +103,12 @@ class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
     `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
-    that older versions had otherwise; `releases` are its versions in order, by which those between two that were
-    measured are placed. `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format,
-    `fused_quantisation` what writes its result in the format that the next product takes (else a kernel of its own
-    quantises it), `newest_version` the newest that anything was measured of; None where engines are known by year.
-    `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one after the
-    other.
+    that older versions had otherwise, `earlier_fusions` what they fused; `releases` are its versions in order, by which
+    those between two that were measured are placed. `kv_of_weights` names the KV format that the engine takes from
+    checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
+    takes (else a kernel of its own quantises it), `newest_version` the newest that anything was measured of; None where
+    engines are known by year. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told
+    otherwise, which work one after the other.
     """
 
     name: str
@@ -124,6 +133,7 @@ class EngineProfile:
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
     earlier: tuple[EarlierFigure, ...] = ()
+    earlier_fusions: tuple[EarlierFusion, ...] = ()
     releases: tuple[str, ...] = ()
     repository: str | None = None
     newest_version: str | None = None

@@ -19,7 +19,7 @@ from gpufleet.domain.calibration import (
     general_index,
 )
 from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.precision import FP8, PER_TENSOR, PRECISIONS
+from gpufleet.domain.precision import FP8, FP32, PER_TENSOR, PRECISIONS
 from gpufleet.records import dataclass
 
 
@@ -35,6 +35,10 @@ def dequantised(name: str) -> str:
         if precision.bytes_per_element < PRECISIONS[precision.arithmetic].bytes_per_element
         else name
     )
+
+
+ON_ONE_GPU = " on one GPU"
+"""What writes a format for the next product there alone: elsewhere an all-reduce comes between that does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,13 @@ class Hardware:
     def router_gemm(self) -> GemmCurves:
         """The router."""
         return self.products("base")
+
+    @cached_property
+    def fp32_router_gemm(self) -> GemmCurves:
+        """The router of models that let it compute in fp32, where an engine does (`routes_in_fp32`)."""
+        c, formats = self.candidates, self._formats("base")
+        index = np.where(c.engine_figure("routes_in_fp32", 0.0) > 0, len(formats), c.weight_format)
+        return self.calibration.gemm(c.accelerator, [*formats, FP32.name], index, self._engine)
 
     @cached_property
     def experts(self) -> ExpertCurves:
@@ -105,10 +116,14 @@ class Hardware:
 
     def quantised_apart(self, part: str, written_by: str) -> FloatArray:
         """1 where a kernel of its own quantises the input of products with this part, 0 where what wrote it does."""
+        alone = self._written_by(part, written_by + ON_ONE_GPU) & (np.asarray(self.candidates.tp) == 1)
+        return np.where(self._written_by(part, written_by) | alone, 0.0, 1.0)
+
+    def _written_by(self, part: str, writer: str) -> BoolArray:
         c, formats = self.candidates, self._formats(part)
         fused = [engine.fused_quantisation for engine in c.palette.engines]
-        apart = [[written_by not in by_format.get(name, ()) for name in formats] for by_format in fused]
-        return np.array(apart, dtype=np.float64)[c.engine, c.weight_format]
+        is_written = np.array([[writer in each.get(name, ()) for name in formats] for each in fused])
+        return is_written[c.engine, c.weight_format]
 
     def quantisation_slowdown(self, part: str) -> FloatArray:
         """How many times longer than by the formula an engine's kernel takes for a byte that it quantises to fp8."""

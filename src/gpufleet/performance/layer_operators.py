@@ -77,13 +77,15 @@ from gpufleet.performance.sparse_groups import (
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
+WIDENING = 3.0
+"""Elements of 16 bits that are read and written where one is widened to fp32."""
 PASSES = 2.0
 """Kernels that rotate and write the cache, or that choose experts, where an engine's measured kernels hold neither."""
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
 POSITIONS, HEAD_NORMS, SHARED = "rotary and KV write", "query and key norms", "shared experts"
-SCALE_SEARCH = "search for scales"
+SCALE_SEARCH, SPLIT_SUMS = "search for scales", "sums of the router in parts"
 EARLIER_PRODUCT, PRODUCT, EXPERTS = "earlier product", "product", "experts"
 
 
@@ -215,7 +217,9 @@ class _Operators(_Linears):
             self.add_stream(HEAD_NORMS, 2 * query, count)
             self.add_stream(HEAD_NORMS, 2 * key, count)
         if mixer.query_key_norm is QueryKeyNorm.ALL_HEADS:
-            self._add_exchange_of(SUM_BYTES, HEAD_NORMS, ALL_REDUCE, TOKENS, self.tp, 2 * count)
+            are_apart = self.candidates.engine_figure("head_norms_together", 0.0) == 0
+            for ranks in (self.tp, np.where(are_apart, self.tp, 1.0)):
+                self._add_exchange_of(SUM_BYTES, HEAD_NORMS, ALL_REDUCE, TOKENS, ranks, count)
         passes = self.candidates.engine_figure("position_passes", PASSES)
         self.add_stream(POSITIONS, 2 * (query + key) * (passes > 1), count)
         self.add_stream(POSITIONS, 4 * key * (passes > 0), count)
@@ -397,9 +401,7 @@ class _Operators(_Linears):
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         width = moe.latent_width or hidden
-        self.add_product("router", hw.products("base"), float(moe.num_experts), hidden, count)
-        chooses_apart = self.candidates.engine_figure("router_passes", PASSES) > 0
-        self.add_stream("router", np.where(chooses_apart, 2.0 * moe.num_experts, 0.0), 2 * count)
+        self._router(moe, count)
         if moe.latent_width:
             self.add_linear("expert latents", "mlp", float(width), hidden, count, NORM)
             self.add_linear("expert latents", "mlp", float(hidden), width, count, EXPERTS)
@@ -409,6 +411,21 @@ class _Operators(_Linears):
         routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp, popularity_shape)
         self.others.append(self._with_shared_experts(routed, moe, count) if moe.shared_width else routed)
         self._exchange_with_experts(count)
+
+    def _router(self, moe: MixtureOfExperts, count: int) -> None:
+        """The product that scores experts, and their choice where the measured experts do not hold it.
+
+        In fp32 an engine without a kernel for it widens the input first and multiplies over parts of the sums.
+        """
+        hidden, experts, hw, c = self.arch.hidden_size, float(moe.num_experts), self.hardware, self.candidates
+        if moe.routes_in_fp32:
+            is_plain = np.where(c.engine_figure("plain_fp32_router", 0.0) > 0, 1.0, 0.0)
+            self.add_stream("router", is_plain * WIDENING * hidden, count)
+            self.add_pass(SPLIT_SUMS, hw.calibration.formulas.split_sums, is_plain * 2 * SUM_BYTES * experts, count)
+        gemm = hw.fp32_router_gemm if moe.routes_in_fp32 else hw.router_gemm
+        self.add_product("router", gemm, experts, hidden, count)
+        chooses_apart = c.engine_figure("router_passes", PASSES) > 0
+        self.add_stream("router", np.where(chooses_apart, 2.0 * experts, 0.0), 2 * count)
 
     def _with_shared_experts(self, routed: RoutedExperts, moe: MixtureOfExperts, count: int) -> ExpertsTogether:
         shared, beside_tokens = self.apart(), self.candidates.engine_figure("shared_beside_tokens", 0.0)

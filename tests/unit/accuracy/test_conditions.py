@@ -122,7 +122,7 @@ def test_eras_of_memory_follow_each_other_in_version_date_and_number() -> None:
     assert [e.until_date for e in eras] == sorted(e.until_date for e in eras)
     assert [e.until_issue for e in eras] == sorted(e.until_issue for e in eras)
     assert all(version_key(e.newest) < version_key(e.until) for e in eras)
-    vllm = replace(find_engine("vllm"), earlier=())
+    vllm = replace(find_engine("vllm"), earlier=(), earlier_fusions=())
     assert [vars(remembering(vllm, e.newest)) for e in eras] == [vars(with_memory_era(vllm, e)) for e in eras]
 
 

@@ -43,6 +43,13 @@ def test_experts_are_named_where_they_differ() -> None:
     assert weight_precision_of(same) == "nvfp4"
 
 
+def test_fp8_of_a_checkpoint_scaled_by_block_means_blocks() -> None:
+    row = {"precision": "fp8", "gemm_precision": "fp8", "moe_precision": "fp8"}
+    assert weight_precision_of(MeasurementRow(2, {**row, "checkpoint": "Qwen/Qwen3-235B-A22B-FP8"})) == "fp8_block"
+    assert weight_precision_of(MeasurementRow(2, {**row, "checkpoint": "Qwen/Qwen3-32B"})) == "fp8"
+    assert weight_precision_of(MeasurementRow(2, {**row, "checkpoint": "my/own"})) == "fp8"
+
+
 def test_kv_format_is_read_from_its_column_before_the_notes() -> None:
     noted = {"notes": "KV cache int8; batch 16"}
     assert kv_precision_of(MeasurementRow(2, noted)) == "int8"

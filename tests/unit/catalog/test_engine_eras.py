@@ -138,7 +138,20 @@ def test_a_version_keeps_the_figures_that_came_before_every_later_change() -> No
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_figures_that_changed_say_why(engine: str) -> None:
-    assert all(figure.value.source for figure in find_engine(engine).earlier)
+    profile = find_engine(engine)
+    assert all(figure.value.source for figure in profile.earlier)
+    assert all(fusion.source for fusion in profile.earlier_fusions)
+
+
+def test_a_version_fuses_what_it_had_by_then() -> None:
+    """vLLM pull/27883 and 34718, TensorRT-LLM pull/6540."""
+    vllm = [load_engine("vllm", version).fused_quantisation for version in ("0.12.0", "0.15.1", "0.19.0")]
+    assert [each["fp8_block"] for each in vllm] == [(), ("norm on one GPU",), ("norm on one GPU",)]
+    assert [each["nvfp4"] for each in vllm] == [(), (), ("activation",)]
+    trtllm = [
+        load_engine("tensorrt-llm", version).fused_quantisation["fp8"] for version in ("0.14.0", "1.0.0", "1.2.0")
+    ]
+    assert trtllm == [("attention", "activation"), ("attention",), ("attention", "activation")]
 
 
 def test_graphs_of_vllm_hold_beyond_8192_tokens_since_0_6() -> None:
