@@ -115,6 +115,7 @@ def flat_tables(tables: OperatorTables, compute_ratio: float) -> OperatorTables:
         grids=flat_grids(tables.grids, 0.0),
         peak_flop_per_s=tables.peak_flop_per_s * compute_ratio,
         log_slowdown=np.zeros_like(tables.log_slowdown),
+        lost_ratio=np.zeros_like(tables.lost_ratio),
     )
 
 

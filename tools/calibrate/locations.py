@@ -55,6 +55,7 @@ def bare(kind: type[Curves], accelerator: Accelerator, arithmetic: str, precisio
         "bandwidth_bytes_per_s": one * accelerator.bandwidth_bytes_per_s,
         "bytes_per_element": one * PRECISIONS[precision].bytes_per_element,
         "log_slowdown": 0 * one,
+        "lost_ratio": 0 * one,
         "grade": np.zeros(1, dtype=np.int64),
         "low_ratio": one,
         "high_ratio": one,

@@ -113,6 +113,7 @@ class Choice(NamedTuple):
     row: int
     arithmetic: str
     is_own: bool
+    owner: str
     is_widened: bool = False
 
 
@@ -122,13 +123,14 @@ class Pick(NamedTuple):
     row: int
     peak_flop_per_s: float
     slowdown: float
+    lost_ratio: float
     grade: Grade
     low_ratio: float
     high_ratio: float
     is_widened: bool = False
 
 
-NO_PICK = Pick(UNSUPPORTED, 1.0, 1.0, Grade.ROOFLINE, 1.0, 1.0)
+NO_PICK = Pick(UNSUPPORTED, 1.0, 1.0, 0.0, Grade.ROOFLINE, 1.0, 1.0)
 
 
 def load_calibration(
@@ -321,10 +323,10 @@ def curve_names() -> Mapping[str, Sequence[str]]:
 
 
 def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> OperatorTables:
-    tables = read_tables(operator)
+    tables, by_name = read_tables(operator), {a.name: a for a in accelerators}
     precisions, own = PRECISIONS.values(), {engine for _, _, engine in tables.rows}
     of_engine = {
-        engine: [_pick(operator, tables, a, loans[a.name], p, engine) for a in accelerators for p in precisions]
+        engine: [_pick(operator, by_name, a, loans[a.name], p, engine) for a in accelerators for p in precisions]
         for engine in ENGINES_WITH_KERNELS
         if engine == EVERY_ENGINE or engine in own
     }
@@ -343,6 +345,7 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
         table=column("row", np.int64),
         peak_flop_per_s=column("peak_flop_per_s", np.float64),
         log_slowdown=np.log(column("slowdown", np.float64)),
+        lost_ratio=column("lost_ratio", np.float64),
         grade=column("grade", np.int64),
         low_ratio=column("low_ratio", np.float64),
         high_ratio=column("high_ratio", np.float64),
@@ -351,8 +354,14 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
 
 
 def _pick(
-    operator: str, tables: TableFile, accelerator: Accelerator, loan: Loan, precision: Precision, engine: str
+    operator: str,
+    by_name: Mapping[str, Accelerator],
+    accelerator: Accelerator,
+    loan: Loan,
+    precision: Precision,
+    engine: str,
 ) -> Pick:
+    tables = read_tables(operator)
     for choice in _choices_and_widened(operator, loan.donor, precision.name, engine):
         peak = _peak(accelerator, choice.arithmetic, precision)
         if peak is not None:
@@ -362,8 +371,19 @@ def _pick(
             low, high = _spread(
                 grade, kin, RULES_OF[operator], tables.low_ratio[choice.row], tables.high_ratio[choice.row]
             )
-            return Pick(choice.row, peak, loan.slowdown, grade, low, high, choice.is_widened)
+            lost = _lost_ratio(accelerator, peak, by_name.get(choice.owner), choice.arithmetic, precision)
+            return Pick(choice.row, peak, loan.slowdown, lost, grade, low, high, choice.is_widened)
     return NO_PICK
+
+
+def _lost_ratio(
+    accelerator: Accelerator, peak: float, owner: Accelerator | None, arithmetic: str, precision: Precision
+) -> float:
+    """How much of bandwidth and peak a device lacks, at least, of the one that was measured; 0 where it has more."""
+    of_owner = None if owner is None else _peak(owner, arithmetic, precision)
+    if owner is None or of_owner is None:
+        return 0.0
+    return max(1 - max(accelerator.bandwidth_bytes_per_s / owner.bandwidth_bytes_per_s, peak / of_owner), 0.0)
 
 
 @lru_cache(maxsize=2048)
@@ -394,6 +414,7 @@ def _choices(operator: str, donor: str, precision: str, engine: str) -> tuple[Ch
             row=tables.rows[owner, key, kernels],
             arithmetic=tables.arithmetic.get((owner, key, kernels), native),
             is_own=owner == donor and (operator == FORMAT_FREE or _same_format(key, precision)),
+            owner=owner,
         )
         for owner, key, kernels in places
         if (owner, key, kernels) in tables.rows

@@ -106,7 +106,8 @@ class Curves:
     """One operator for an array of candidates.
 
     `table` is UNSUPPORTED where the device cannot run the operator in this precision; `log_slowdown` widens a borrowed
-    curve; `low_ratio` and `high_ratio` bound measured / predicted seconds at the 10th and 90th percentile.
+    curve, `lost_ratio` says how much the device lacks, at least, of bandwidth and peak of the one that was measured;
+    `low_ratio` and `high_ratio` bound measured / predicted seconds at the 10th and 90th percentile.
     """
 
     grids: Grids
@@ -115,6 +116,7 @@ class Curves:
     bandwidth_bytes_per_s: FloatArray
     bytes_per_element: FloatArray
     log_slowdown: FloatArray
+    lost_ratio: FloatArray
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
@@ -138,6 +140,11 @@ class Curves:
     def is_slower_anywhere(self) -> bool:
         """Whether any candidate's curve was borrowed from a faster kernel."""
         return bool(np.any(self.log_slowdown))
+
+    @cached_property
+    def is_weaker_anywhere(self) -> bool:
+        """Whether any candidate's curve was borrowed from a device with more bandwidth and a higher peak."""
+        return bool(np.any(self.lost_ratio))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +219,7 @@ class OperatorTables:
     table: IntArray
     peak_flop_per_s: FloatArray
     log_slowdown: FloatArray
+    lost_ratio: FloatArray
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
@@ -430,6 +438,7 @@ class Calibration:
             "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s[accelerator],
             "bytes_per_element": bytes_per_element,
             "log_slowdown": tables.log_slowdown[place],
+            "lost_ratio": tables.lost_ratio[place],
             "grade": tables.grade[place],
             "low_ratio": tables.low_ratio[place],
             "high_ratio": tables.high_ratio[place],

@@ -99,6 +99,15 @@ def test_kept_kernel_curves_are_those_of_the_tables(folder: Path, monkeypatch: p
     again = load_calibration(gpus)
     monkeypatch.setenv(FOLDER_VARIABLE, os.devnull)
     fresh = load_calibration(gpus)
-    for name in ("table", "peak_flop_per_s", "log_slowdown", "grade", "low_ratio", "high_ratio", "is_widened"):
+    for name in (
+        "table",
+        "peak_flop_per_s",
+        "log_slowdown",
+        "lost_ratio",
+        "grade",
+        "low_ratio",
+        "high_ratio",
+        "is_widened",
+    ):
         assert (getattr(again.tables["gemm"], name) == getattr(fresh.tables["gemm"], name)).all()
     assert (again.collective_tables.table == fresh.collective_tables.table).all()
