@@ -22,6 +22,8 @@ STREAMING_RATIO = 1.3
 With 1.3, products in bf16 are predicted from a device with more bandwidth as well as, or better than, with all of it
 stretched: B200 for H100 off by 8 instead of 12 % (fp8: 9 instead of 14), A100 for L40S by 21 instead of 27 %.
 """
+LONGEST_LATENCY_S = 30e-6
+"""Judgement: an inefficient product of milliseconds is no latency."""
 AnyCurves = TypeVar("AnyCurves", bound=Curves | CollectiveCurves)
 DeviceCurves = TypeVar("DeviceCurves", bound=Curves)
 Roofline: TypeAlias = Callable[[Sequence[FloatArray]], FloatArray]
@@ -123,12 +125,13 @@ def rising(curves: DeviceCurves, roofline_s: Roofline) -> DeviceCurves:
 def weakened(curves: Curves, log_ratio: FloatArray, roofline_s: FloatArray) -> FloatArray:
     """What a borrowed curve gives way by where the device lacks bandwidth or peak of the one that was measured.
 
-    ln(1 - max(x - s, 0) lost roofline / (x (roofline + fixed))), x = exp(grid), s: STREAMING_RATIO   [ln]
-    Time beyond s rooflines is latency, which a slower memory does not stretch.
+    ln(1 - lost min(max(x - s, 0) roofline, l / (1 - lost)) / t), t = x (roofline + fixed), x = exp(grid)   [ln]
+    s: STREAMING_RATIO, l: LONGEST_LATENCY_S. Time beyond s rooflines is latency, as far as latency reaches, which a
+    slower memory does not stretch.
     """
-    ratio = np.exp(log_ratio)
-    beyond = np.maximum(1 - STREAMING_RATIO / ratio, 0.0) * curves.lost_ratio
-    return np.asarray(np.log1p(-beyond * roofline_s / (roofline_s + curves.grids.fixed_s)))
+    ratio, lost = np.exp(log_ratio), curves.lost_ratio
+    latency_s = np.minimum(np.maximum(ratio - STREAMING_RATIO, 0.0) * roofline_s, LONGEST_LATENCY_S / (1 - lost))
+    return np.asarray(np.log1p(-lost * latency_s / (ratio * (roofline_s + curves.grids.fixed_s))))
 
 
 def _raised(values: FloatArray, least: Sequence[FloatArray]) -> FloatArray:
