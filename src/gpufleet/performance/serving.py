@@ -30,7 +30,6 @@ from gpufleet.performance.shared_steps import (
     ComingPrompts,
     crowding,
     decoding_beside_prompts,
-    fitted_late_steps,
     prompts_in_clumps,
     step_rules,
     steps_met_at_once,
@@ -460,8 +459,8 @@ def steps_away(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths
 
     `steps_until_back` + `steps_met_at_once` of h = handling + late steps (1 - 1 / B) t_decode   [steps]
     """
-    others, late = neighbours(model, batch), fitted_late_steps(model.candidates)
-    until_s = request_host_s(model, lengths) + late * others / (others + 1) * at.decode_step_s
+    others, rules = neighbours(model, batch), model.once(step_rules)
+    until_s = request_host_s(model, lengths) + rules.late_steps * others / (others + 1) * at.decode_step_s
     course = (until_s, at.decode_step_s, at.prompts.together * prompt_service_s(model, at), at.prompts.per_step)
     return steps_until_back(*course) + steps_met_at_once(*course)
 

@@ -219,10 +219,6 @@ def late_steps(candidates: Candidates) -> FloatArray:
 
     Else all that the fit found between arrival and first token, n, but for the rest of the step under way: n - 1/2.
     """
+    fitted = candidates.engine_constant("first_token_steps") - UNDER_WAY
     said = candidates.engine_figure("steps_ahead", np.nan)
-    return np.where(np.isnan(said), fitted_late_steps(candidates), said)
-
-
-def fitted_late_steps(candidates: Candidates) -> FloatArray:
-    """Steps after which clients of measured closed loops see a token, their own way there and back among them."""
-    return np.maximum(candidates.engine_constant("first_token_steps") - UNDER_WAY, 0.0)
+    return np.where(np.isnan(said), np.maximum(fitted, 0.0), said)
