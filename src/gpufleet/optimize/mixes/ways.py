@@ -19,6 +19,7 @@ from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
 MOST_LAYOUTS, MOST_OFFERS, MOST_OF_REGIONS = 2, 48, 160
+REGIONS_IN_TURN = 8
 WORTH_RATIO = 3.0
 """An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
 
@@ -221,10 +222,24 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
     allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
     worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
     ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
-    rank = dict(ranked_in_groups(ordered, is_bounded, terms))
+    rank = dict(ranked_in_groups(types_in_turn(ordered), is_bounded, terms))
     for at, offer in enumerate(leanest(usd, allowed, terms)):
         rank[offer] = min(rank.get(offer, MOST_OFFERS), at)
     return tuple(sorted(rank, key=rank.__getitem__)[: MOST_OF_REGIONS if keeps_regions else MOST_OFFERS])
+
+
+def types_in_turn(ordered: Sequence[Offer]) -> list[Offer]:
+    """Offers, the first few regions of each machine type before any further ones.
+
+    Else regions of the types that carry most for their price would push out a small machine that carries the rest.
+    """
+    seen: Counter[tuple[str, str, str]] = Counter()
+    turn: dict[Offer, int] = {}
+    for offer in ordered:
+        alike = (offer.cloud, offer.instance, offer.price_kind.value)
+        turn[offer] = seen[alike] // REGIONS_IN_TURN
+        seen[alike] += 1
+    return sorted(ordered, key=turn.__getitem__)
 
 
 def leanest(usd: Sequence[Mapping[Offer, FloatArray]], offers: Collection[Offer], terms: Terms) -> list[Offer]:

@@ -10,7 +10,7 @@ from gpufleet.api.mixes import MixRequest, posed_of, understood_mix
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
-from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.optimize.mixes.ways import REGIONS_IN_TURN, Posed, types_in_turn
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws"], gpus=["H100", "L40S", "L4"])
 
@@ -36,6 +36,19 @@ def test_a_quota_of_one_region_leaves_the_next_ones_to_look_at() -> None:
     found = posed(CHAT, quotas=["aws:us-east-1:H100=2"])
     regions = {o.region for o in found.offers if o.instance == "p5.4xlarge"}
     assert len(regions) > 1
+
+
+def test_regions_of_the_best_type_do_not_push_out_a_small_machine_that_carries_the_rest() -> None:
+    of_type = {
+        name: [o for o in load_catalog().offers if o.instance == name and o.price_kind is PriceKind.ON_DEMAND]
+        for name in ("p5.4xlarge", "g6e.xlarge")
+    }
+    best, small = of_type.values()
+    assert len(best) > REGIONS_IN_TURN
+    ordered = types_in_turn([*best, *small])
+    assert ordered[:REGIONS_IN_TURN] == best[:REGIONS_IN_TURN]
+    assert ordered[REGIONS_IN_TURN] == small[0]
+    assert set(ordered) == {*best, *small}
 
 
 def test_a_gpu_that_may_not_be_had_is_not_looked_at_unless_nothing_else_carries_all() -> None:
