@@ -115,13 +115,15 @@ sequence), which measured kernels make a curve, the eras, the loss, the weight o
 were chosen while looking at these very errors; so were eight constants that are set and not fitted (how much experts
 differ in popularity, SGLang's synchrony, prompts per client where nobody says, the rate of the second-level cache,
 bytes per logit of TensorRT-LLM before 0.15, passes over keys and values, time of an expert and 16-bit time of int4
-and int8 products in transformers). Options that benchmark scripts start engines with were looked up where errors were
+and int8 products in transformers), the steps that a first token waits in SGLang and TensorRT-LLM, the releases in which
+kernels were fused, and how far the latency of a borrowed kernel curve is stretched (weighed on devices that have both
+curves). Options that benchmark scripts start engines with were looked up where errors were
 large ([14](decisions/0014-launch-options-are-conditions.md)). Rows that our curves call impossible (more prompt work
 than the time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows
 of an engine with several eras that state no version are only in the second part. Kernel curves stay those of the
 device: their errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left
-out one at a time, so that related ones stayed in. How much experts differ was weighed on our own runs
-(`measurements/own`) as well, which no fit sees.
+out one at a time, so that related ones stayed in. How much experts differ and how late tokens are seen was weighed on
+our own runs (`measurements/own`) as well, which no fit sees.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
 SINGLE = "With the constants that ship: the single figures that are furthest off.\n"
