@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -13,7 +13,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.usual_prices import price_outliers, unusual_across_clouds, warnings_across_clouds
 from gpufleet.domain.offer import Offer, PriceKind
 
-TODAY = date(2026, 11, 21)
+TODAY = date(2026, 11, 26)
 CATALOG = load_catalog()
 
 
@@ -54,7 +54,7 @@ def test_spot_above_on_demand_is_found() -> None:
 
 
 def test_a_price_of_tomorrow_is_found() -> None:
-    assert broken_rules(with_changed_offer(is_h100_of_azure, as_of=date(2026, 11, 22))) == {"not in the future"}
+    assert broken_rules(with_changed_offer(is_h100_of_azure, as_of=TODAY + timedelta(days=1))) == {"not in the future"}
 
 
 def test_a_price_without_a_source_is_found() -> None:

@@ -52,7 +52,7 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
 def first_tokens_of(engine: str, version: str | None) -> FirstTokens | None:
     """How late clients of a closed loop see first tokens of an engine; None where nothing was fitted.
 
-    >>> first_tokens_of("tensorrt-llm", "1.2.0rc6") is None
+    >>> first_tokens_of("transformers", "4.45") is None
     True
     """
     name = find_engine(engine).name
