@@ -122,7 +122,7 @@ large ([14](decisions/0014-launch-options-are-conditions.md)). Rows that our cur
 than the time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows
 of an engine with several eras that state no version are only in the second part. Kernel curves stay those of the
 device: their errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left
-out one at a time, so that related ones stayed in. How much experts differ and how late tokens are seen was weighed on
+out one at a time, so that related ones stayed in. How much experts differ and how late tokens are seen were weighed on
 our own runs (`measurements/own`) as well, which no fit sees.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
