@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import least_squares
 from tools.calibrate.eras import ERAS, Era, Residual, era_name
-from tools.calibrate.lending import NEAREST
+from tools.calibrate.lending import LOANS, NEAREST
 from tools.calibrate.ranges import FIGURES, UNITS, Ranges, figures_of, time_log_ratio
 from tools.calibrate.serving_rows import (
     AS_SHIPPED,
@@ -234,7 +234,8 @@ def group_scale(size: FloatArray) -> FloatArray:
 
 def nearest_loan(gpu: str) -> Loan:
     """The curves that a measured GPU would borrow if nobody had measured it."""
-    return Loan(NEAREST[gpu], Grade.TRANSFERRED, 1.0, "left out")
+    donor = NEAREST[gpu]
+    return Loan(donor, Grade.TRANSFERRED, 1.0, "left out", LOANS[donor, gpu])
 
 
 def left_out_residuals(
