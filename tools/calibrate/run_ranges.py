@@ -2,8 +2,9 @@
 
 `python tools/calibrate run-ranges MEASUREMENTS.csv [--models DIR] [--write]` replays every usable row of engines under
 load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) the least log spread
-that, added in squares to the range of steps, holds 80 % of the figures, every group counting alike. What it holds of a
-group that it was not learnt on is printed; with `--write` the spreads go into `data/calibration/run_ranges.toml`.
+that, added in squares to the range of steps and of the queues behind them, holds 80 % of the figures, every group
+counting alike. What it holds of a group that it was not learnt on is printed; with `--write` the spreads go into
+`data/calibration/run_ranges.toml`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gpufleet.accuracy.serving_under_load import (
     load_of,
     why_not_scored,
 )
-from gpufleet.api.request_runs import TAILS, kind_of_run, statistic_of, widened
+from gpufleet.api.request_runs import MEAN, TAILS, kind_of_run, mean_over_draws, widened
 from gpufleet.inputs.measurements import read_measurements
 from gpufleet.units import MILLISECOND, PERCENT
 
@@ -91,7 +92,7 @@ def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
             found = replace(replayed(row, setup, experiment, load), spreads={})
         except REFUSALS:
             continue
-        latency_s = sum(statistic_of(draw["latency"], "mean") for draw in found.draws) / len(found.draws)
+        latency_s = mean_over_draws(found.draws, "latency", MEAN)
         for quantity in stated(written, tuple(QUANTITIES)):
             time, statistic = QUANTITIES[quantity]
             figure, measured = found.figure(time, statistic), written.positive(quantity.column)

@@ -26,9 +26,10 @@ from gpufleet.units import PERCENT
 
 def replayed(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Replayed:
     """Every draw of an experiment, replayed; raises where the copy cannot run."""
-    results = results_of(copy_under(row, setup, experiment, limits), experiment)
+    copy = copy_under(row, setup, experiment, limits)
+    results = results_of(copy, experiment)
     running = max(map(mean_running, results))
-    return Replayed.of(results, experiment, physics_of(row, setup, experiment, limits, running))
+    return Replayed.of(results, experiment, physics_of(row, setup, experiment, limits, running), copy)
 
 
 def compare_with_replay(

@@ -59,36 +59,84 @@ class Experiment:
 
 
 @dataclass(frozen=True, eq=False)
+class Pace:
+    """A run whose steps take `step_ratio` times as long as expected: seconds of its requests by draw."""
+
+    step_ratio: float
+    draws: Sequence[Mapping[str, FloatArray]]
+
+    @classmethod
+    def of(cls, step_ratio: float, copy: Copy, experiment: Experiment) -> Pace:
+        """Steps f times as long serve requests as the expected ones serve those f times as close, f times later."""
+        closer = [replace(draw, arrival_s=draw.arrival_s / step_ratio) for draw in experiment.draws]
+        results = results_of(copy, replace(experiment, draws=closer))
+        times = [times_of(result, experiment.uncounted) for result in results]
+        return cls(step_ratio, [{name: step_ratio * seconds for name, seconds in each.items()} for each in times])
+
+    def beyond_ratio(self, time: str, statistic: str, expected_s: float) -> float:
+        """How many times more than its steps a statistic grows, or shrinks, as queues do   [1]."""
+        there_s = mean_over_draws(self.draws, time, statistic)
+        if not there_s > 0:
+            return 1.0
+        ratio = there_s / (self.step_ratio * expected_s)
+        return max(ratio, 1.0) if self.step_ratio > 1 else min(ratio, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Replayed:
-    """Seconds of every counted request by draw, how sure the physics under them is, and how far runs lie beside it."""
+    """Seconds of every counted request by draw, how sure the physics under them is, and how far runs lie beside it.
+
+    `paces`: the run with steps as short and as long as the range of the physics says; none where queues do not differ.
+    """
 
     draws: Sequence[Mapping[str, FloatArray]]
     physics: ServingEstimate | None
     spreads: RunRanges = field(default_factory=dict)
+    paces: tuple[Pace, Pace] | None = None
 
     @classmethod
-    def of(cls, results: Sequence[Replay], experiment: Experiment, physics: ServingEstimate | None) -> Replayed:
-        """What comes of an experiment, with the range of its kind of run."""
+    def of(
+        cls, results: Sequence[Replay], experiment: Experiment, physics: ServingEstimate | None, copy: Copy
+    ) -> Replayed:
+        """What comes of an experiment on a copy, with the range of its kind of run."""
         draws = [times_of(result, experiment.uncounted) for result in results]
-        latency_s = float(np.mean([statistic_of(draw["latency"], MEAN) for draw in draws]))
-        return cls(draws, physics, load_run_ranges().get(kind_of_run(experiment, latency_s), {}))
+        kind = kind_of_run(experiment, mean_over_draws(draws, "latency", MEAN))
+        return cls(draws, physics, load_run_ranges().get(kind, {}), paces_of(copy, experiment, physics))
 
     def figure(self, time: str, statistic: str) -> Figure | None:
         """A statistic of one of TIMES, the mean of all draws; None where no request was answered.
 
-        The range is the closed form's about its own figure, and what runs of this kind have beside it.
+        The range is the closed form's about its own figure, times what queues add where all steps are as short or as
+        long as that says, and what runs of this kind have beside it.
         """
-        values = [statistic_of(draw[time], statistic) for draw in self.draws]
-        known = [value for value in values if math.isfinite(value)]
-        if not known:
+        value = mean_over_draws(self.draws, time, statistic)
+        if not math.isfinite(value):
             return None
-        value = float(np.mean(known))
         own = None if self.physics is None else figure_of(self.physics, time)
         if own is None or not own.value > 0 or not math.isfinite(own.value):
             return Figure(value=value, unit="s", grade="" if own is None else own.grade)
         beside = self.spreads.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", 0.0)
-        low, high = (None if end is None else value * widened(end / own.value, beside) for end in (own.low, own.high))
+        queues = [pace.beyond_ratio(time, statistic, value) for pace in self.paces or ()] or [1.0, 1.0]
+        low, high = (
+            None if end is None else value * widened(end / own.value * queue, beside)
+            for end, queue in zip((own.low, own.high), queues, strict=True)
+        )
         return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+
+
+def paces_of(copy: Copy, experiment: Experiment, physics: ServingEstimate | None) -> tuple[Pace, Pace] | None:
+    """The run with the shortest and the longest steps of a range; None from clients, who wait for each answer."""
+    latency = None if physics is None else physics.latency_s
+    if latency is None or experiment.clients is not None or latency.low is None or latency.high is None:
+        return None
+    fast, slow = (Pace.of(end / latency.value, copy, experiment) for end in (latency.low, latency.high))
+    return fast, slow
+
+
+def mean_over_draws(draws: Sequence[Mapping[str, FloatArray]], time: str, statistic: str) -> float:
+    """A statistic of one of TIMES, the mean of the draws that have it; not a number where none has."""
+    known = [value for draw in draws if math.isfinite(value := statistic_of(draw[time], statistic))]
+    return float(np.mean(known)) if known else math.nan
 
 
 def kind_of_run(experiment: Experiment, latency_s: float) -> str:
@@ -189,7 +237,7 @@ def estimated_run(
             output_tokens=answers,
         )
     )  # fmt: skip
-    return answered_run(asked, Replayed.of(results, experiment, physics), physics, results)
+    return answered_run(asked, Replayed.of(results, experiment, physics, copy), physics, results)
 
 
 def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:

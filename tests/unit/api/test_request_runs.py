@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
-from gpufleet.api.request_runs import widened
+from gpufleet.api.request_runs import Experiment, Pace, results_of, statistic_of, times_of, widened
+from gpufleet.api.simulated_copies import copy_of
+from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
+from gpufleet.questions.copies import CopyQuestion
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
+from gpufleet.simulate.cluster import Copy
 
 COPY = {"model": "llama-3.1-8b", "gpus": "H100:1", "input_tokens": 1000, "output_tokens": 200}
 
@@ -66,6 +71,33 @@ def test_a_burst_is_less_sure_than_a_steady_state_and_its_tail_less_than_its_mid
     burst, steady = (run_of(rate=rate, requests=300) for rate in ("100/s", "1/s"))
     assert width_of(burst, 0.95) > width_of(steady, 0.95)
     assert width_of(burst, 0.95) > width_of(burst, 0.5)
+
+
+def test_queues_widen_the_range_of_a_busy_copy() -> None:
+    idle, busy = (run_of(rate=rate, requests=2000) for rate in ("1/s", "28/s"))
+    assert width_of(busy, 0.5) > 1.3 * width_of(idle, 0.5)
+    assert busy.latency_s.high is not None
+    assert idle.latency_s.high is not None
+    assert busy.latency_s.high / busy.latency_s.value > idle.latency_s.high / idle.latency_s.value
+
+
+def test_steps_as_long_as_expected_give_the_run_itself() -> None:
+    copy, calm = played()
+    as_expected, itself = Pace.of(1.0, copy, calm), times_of(results_of(copy, calm)[0], 0)
+    assert as_expected.draws[0]["ttft"] == pytest.approx(itself["ttft"])
+    assert as_expected.beyond_ratio("ttft", "p50", statistic_of(itself["ttft"], "p50")) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("step_ratio", "least", "most"), [(1.3, 1.0, 5.0), (0.7, 0.2, 1.0)])
+def test_long_steps_add_queues_and_short_ones_take_some_away(step_ratio: float, least: float, most: float) -> None:
+    copy, calm = played()
+    expected_s = statistic_of(times_of(results_of(copy, calm)[0], 0)["latency"], "p95")
+    assert least <= Pace.of(step_ratio, copy, calm).beyond_ratio("latency", "p95", expected_s) <= most
+
+
+def played() -> tuple[Copy, Experiment]:
+    requests = Requests(np.arange(200) / 10.0, np.full(200, 500), np.full(200, 100), np.zeros(200, dtype=np.int64))
+    return copy_of(CopyQuestion("llama-3.1-8b", "H100:1"), requests).copy, Experiment([requests])
 
 
 def width_of(found: ServingEstimate, quantile: float) -> float:
