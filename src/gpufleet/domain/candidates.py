@@ -106,6 +106,14 @@ class Candidates:
             self._engine_constants[name] = figures[self.engine]
         return self._engine_constants[name]
 
+    def engine_range(self, name: str) -> FloatArray:
+        """Low and high of such a figure, 0 where an engine has none [end, candidate]."""
+        known = [engine.constants.get(name) for engine in self.palette.engines]
+        lows, highs = zip(
+            *((0.0, 0.0) if x is None else (x.low or x.value, x.high or x.value) for x in known), strict=True
+        )
+        return np.array([lows, highs])[:, self.engine]
+
     @cached_property
     def _engine_constants(self) -> dict[str, FloatArray]:
         return {}

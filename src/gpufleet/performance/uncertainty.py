@@ -18,7 +18,7 @@ from gpufleet.performance.recurrence import (
     borrows_full_attention,
     is_timed_by_formula,
 )
-from gpufleet.performance.serving import Lengths
+from gpufleet.performance.serving import Lengths, host_times, phases
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
@@ -52,16 +52,32 @@ def fastest_token_s(arch: Architecture, weights: WeightFormat, layout: Layout, b
 def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[str, Bounds]:
     """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where less is known.
 
-    ln factor = +- sqrt(engine^2 + kernels^2 + distance^2), around the expected value   [1]
+    ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT x `regime_ratio`; kernels:
     the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
-    `MeasuredSpread.beyond_log`.
+    `MeasuredSpread.beyond_log`; host: what a host that works while the device waits may take of a step.
     """
     known = model.once(measured_spread)
     apart = known.lent_squared + known.beyond_log(model, batch, lengths) ** 2
     regime = _regime_ratio(model, batch)
     first = known.ttft_squared * regime**2 + apart + _vision_squared(model)
-    return {"tpot": _bounds(known.tpot_squared + apart), "ttft": _bounds(first)}
+    return {"tpot": _bounds(known.tpot_squared + apart + _host_squared(model, batch, lengths)), "ttft": _bounds(first)}
+
+
+def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Squared ln factors of a decode step whose host takes the least or the most for every further sequence."""
+    ends_s = model.once(further_range_s)
+    if not ends_s.any():
+        return ends_s
+    step_s = phases(model, batch, lengths).decode_step_s
+    further_s = ends_s * np.maximum(batch - 1, 0.0)
+    return np.asarray(np.log(1.0 + further_s / step_s) ** 2)
+
+
+def further_range_s(model: StepModel) -> FloatArray:
+    """What a waiting host may take beside what is expected for every further sequence [end, candidate]   [s]."""
+    ends_s = model.candidates.engine_range("host_sequence_s")
+    return np.asarray(ends_s - host_times(model).further_s * (ends_s.max(axis=0) > 0))
 
 
 def _vision_squared(model: StepModel) -> FloatArray:
