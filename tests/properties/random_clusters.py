@@ -75,6 +75,8 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
         late_s=draw(st.sampled_from([0.0, 0.01])),
         poll_steps=draw(st.sampled_from([1, 1, 4])),
         gather_steps=draw(st.sampled_from([0, 3])) if waits_for_batches else 0,
+        batch_wait_steps=draw(st.sampled_from([0, 4])) if waits_for_batches else 0,
+        batch_wait_tokens=draw(st.sampled_from([100, 1000])),
     )
 
 

@@ -123,7 +123,9 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
             (row.number("isl") or SHORT_PROMPT_TOKENS) * ratio,
             (row.number("osl") or USUAL_OUTPUT_TOKENS) * ratio,
         ),
-        client=Client(float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps),
+        client=Client(
+            float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps, *sent.batch_wait
+        ),
         measured=_measured(row),
         limits=launched.limits,
     )
@@ -202,7 +204,7 @@ class PointBatch:
         tpot, ttft = self.measured["tpot"], self.measured["ttft"]
         model = self.model.with_constants(NEUTRAL)
         batch = np.minimum(self.concurrency, self.largest_batch)
-        at = phases(model, batch, self.lengths, self.client.gather_steps)
+        at = phases(model, batch, self.lengths, self.client)
         rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 

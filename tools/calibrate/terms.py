@@ -72,7 +72,7 @@ def at_its_defaults(point: Point) -> Point:
 
 def never_held_back(point: Point) -> Point:
     """A row whose engine looks for requests in every step and gathers none."""
-    return replace(point, client=replace(point.client, poll_interval_steps=1.0, gather_steps=0.0))
+    return replace(point, client=replace(point.client, poll_interval_steps=1.0, gather_steps=0.0, batch_wait_steps=0.0))
 
 
 def without_first_wave(point: Point) -> Point:

@@ -23,11 +23,15 @@ AT_ITS_DEFAULTS = LaunchOptions()
 
 @dataclass(frozen=True)
 class ClientConditions:
-    """Prompts sent per client, and two waits that an engine was started with (see `performance.serving.Client`)."""
+    """Prompts sent per client, and the waits that an engine was started with (see `performance.serving.Client`).
+
+    `batch_wait`: the most steps, and the share of a step's budget that ends it.
+    """
 
     waves: int = USUAL_WAVES
     poll_interval_steps: float = 1.0
     gather_steps: float = 0.0
+    batch_wait: tuple[float, float] = (0.0, 0.0)
 
 
 def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT_ITS_DEFAULTS) -> ClientConditions:
@@ -35,7 +39,7 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
 
     >>> row = MeasurementRow(2, {"client": "inferencex", "gpu_id": "B200", "concurrency": "64"})
     >>> conditions_of(row, "sglang")
-    ClientConditions(waves=10, poll_interval_steps=30, gather_steps=0.0)
+    ClientConditions(waves=10, poll_interval_steps=30, gather_steps=0.0, batch_wait=(0.0, 0.0))
     """
     known = client_of(row)
     name = find_engine(engine).name
@@ -46,7 +50,14 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
         waves=row.whole("waves") or known.waves,
         poll_interval_steps=stated["poll_interval_steps"] or launched.poll_interval_steps or usual,
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
+        batch_wait=stated_batch_wait(row) or launched.batch_wait,
     )
+
+
+def stated_batch_wait(row: MeasurementRow) -> tuple[float, float] | None:
+    """How long prompts waited for others of their group, where a row says it; a wait without a share ends by steps."""
+    steps = row.positive("batch_wait_steps")
+    return None if steps is None else (steps, row.positive("batch_wait_ratio") or 1.0)
 
 
 def first_tokens_of(engine: str, version: str | None) -> FirstTokens | None:

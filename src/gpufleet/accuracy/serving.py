@@ -78,6 +78,8 @@ class Load(Lengths, total=False):
     waves: float | None
     poll_interval_steps: float
     gather_steps: float
+    batch_wait_steps: float
+    batch_wait_ratio: float
     length_spread: float
 
 

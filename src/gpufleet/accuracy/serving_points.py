@@ -85,6 +85,8 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         waves=client.waves,
         poll_interval_steps=client.poll_interval_steps,
         gather_steps=client.gather_steps,
+        batch_wait_steps=client.batch_wait[0],
+        batch_wait_ratio=client.batch_wait[1],
         max_batch=limits.max_batch,
         max_step_tokens=limits.max_step_tokens,
         memory_fraction=limits.memory_fraction,
@@ -120,7 +122,12 @@ def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
 
 def starting(load: Load) -> Client:
     """How the engine was started."""
-    return Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
+    return Client(
+        poll_interval_steps=load["poll_interval_steps"],
+        gather_steps=load["gather_steps"],
+        batch_wait_steps=load["batch_wait_steps"],
+        batch_wait_ratio=load["batch_wait_ratio"],
+    )
 
 
 def among_others(load: Load, engine: EngineLabel) -> Client:

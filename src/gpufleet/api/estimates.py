@@ -18,7 +18,7 @@ from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
-from gpufleet.api.started_engines import started_engine, started_of
+from gpufleet.api.started_engines import client_of, started_engine, started_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import version_notes
@@ -34,7 +34,6 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
-from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GIB
@@ -79,7 +78,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
     profile = started_engine(engine, asked.engine_version, started_of(asked))
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
-    client = Client(asked.waves or math.inf, asked.length_spread, asked.poll_interval_steps, asked.gather_steps)
+    client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     version, formats = version_notes(engine, asked.engine_version), (asked.precision, asked.kv_precision)
     if split is not None:

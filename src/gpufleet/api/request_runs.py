@@ -11,6 +11,7 @@ import numpy as np
 from gpufleet.api.demands import workload_of
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.simulated_copies import copy_of
+from gpufleet.api.started_engines import client_of
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.run_ranges import RunRanges, load_run_ranges
 from gpufleet.catalog.tables import Catalog
@@ -251,7 +252,7 @@ def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
         rng = generator_of(draw)
         times_s = burst_times_s(number) if asked.rate is None else renewal_times_s(rng, asked.rate, number)
         draws.append(requests_at(times_s, workload, rng))
-    client = Client(poll_interval_steps=asked.poll_interval_steps, gather_steps=asked.gather_steps)
+    client = client_of(asked)
     clients = None if asked.concurrency is None else round(asked.concurrency)
     window_s = 0.0 if asked.rate is None else number / asked.rate
     return Experiment(draws, clients, client=client, window_s=window_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -9,7 +10,9 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.errors import UsageError
+from gpufleet.performance.serving import Client
 from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import EstimateRequest
 
 Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
 """Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
@@ -18,6 +21,18 @@ Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
 def started_of(asked: CopyQuestion) -> Started:
     """How the engine of a copy is started."""
     return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
+
+
+def client_of(asked: EstimateRequest) -> Client:
+    """The client of an estimate, and how it had the engine started to look for requests."""
+    return Client(
+        asked.waves or math.inf,
+        asked.length_spread,
+        asked.poll_interval_steps,
+        asked.gather_steps,
+        asked.batch_wait_steps,
+        asked.batch_wait_ratio,
+    )
 
 
 def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:

@@ -16,7 +16,8 @@ FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
 CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "input_tokens", "total_tokens")
 LIMITS = ("max_batch", "max_step_tokens", "memory_fraction", "mixes_prompts")
-OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", "whole_experts")
+WAITS = ("batch_wait_steps", "batch_wait_ratio")
+OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", *WAITS, "whole_experts")
 OPTION_COLUMNS = ("published_in", *CONDITIONS, "since_version", *OPTIONS, "source_id")
 POOL_LOAD = (
     "published_in",
@@ -93,13 +94,15 @@ class LaunchOptions(NamedTuple):
     """What a benchmark started or built an engine with; None: the engine's choice.
 
     `poll_interval_steps`: where the script polls otherwise than its client usually does. `whole_experts`: the script
-    spreads whole experts over the GPUs of a replica, whatever EP its configuration names.
+    spreads whole experts over the GPUs of a replica, whatever EP its configuration names. `batch_wait`: steps that
+    prompts wait at most for others, and the share of a step's budget of tokens that ends their wait.
     """
 
     limits: StartLimits = StartLimits()
     kv_precision: str | None = None
     poll_interval_steps: float | None = None
     whole_experts: bool = False
+    batch_wait: tuple[float, float] = (0.0, 0.0)
 
 
 class FirstTokens(NamedTuple):
@@ -229,11 +232,14 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
         row["mixes_prompts"] == "yes",
     )
     polling = number(place, "poll_interval_steps", row["poll_interval_steps"])
+    steps, ratio = (number(place, name, row[name]) or 0.0 for name in WAITS)
     return Launched(
         published_in=text(place, "published_in", row["published_in"]),
         conditions={name: row[name] for name in CONDITIONS if row[name]},
         since_version=row["since_version"] or None,
-        options=LaunchOptions(limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes"),
+        options=LaunchOptions(
+            limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes", (steps, ratio)
+        ),
         source=text(place, "source_id", row["source_id"]),
     )
 

@@ -162,7 +162,7 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
         batch = loop_batch(model, amount, q.lengths, largest)
-        busy = busy_loads(model, batch, q.lengths, q.client.gather_steps)
+        busy = busy_loads(model, batch, q.lengths, q.client)
         model.foresee([*busy, prompts_load(np.ones(1), q.lengths)])
         return Settled(closed_loop(model, amount, q.lengths, largest, q.client))
     if q.load.scenario == "static_batch":

@@ -77,7 +77,7 @@ def _longest_gap(question: EstimateQuestion, model: StepModel, serving: Serving)
         return None
     tokens, at = (
         float(question.lengths.input_tokens),
-        phases(model, serving.batch, question.lengths, question.client.gather_steps),
+        phases(model, serving.batch, question.lengths, question.client),
     )
     most = float(step_room_tokens(model.candidates)[0])
     decode_ms, extra_ms = float(at.decode_step_s[0]) / MILLISECOND, float(at.prompt_extra_s[0]) / MILLISECOND
@@ -126,7 +126,7 @@ def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatA
     """Prompts of other requests in the same steps."""
     if question.load.scenario == "static_batch":
         return [TimePart("prompts of other requests", seconds, "")]
-    at = phases(model, batch, question.lengths, question.client.gather_steps)
+    at = phases(model, batch, question.lengths, question.client)
     extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at)[0])
     met, mixed = (seconds / service_s, service_s / extra_s) if extra_s > 0 else (0.0, 1.0)
     formula = f"{met:.3g} prompts per step x {mixed:.3g} x {extra_s / MILLISECOND:.3g} ms"
@@ -186,7 +186,7 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
         return _arrival_parts(q, model, float(serving.batch[0]), lone_s)
     if q.load.scenario != "closed_loop":
         return []
-    at, others = phases(model, serving.batch, q.lengths, q.client.gather_steps), neighbours(model, serving.batch)
+    at, others = phases(model, serving.batch, q.lengths, q.client), neighbours(model, serving.batch)
     idle_s = float(idle_ttft_s(model, at, np.array([lone_s]), others)[0])
     step_s = float(at.decode_step_s[0])
     running = (idle_s - lone_s) / step_s
@@ -195,7 +195,7 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
     ]
     waiting = q.load.amount - float(serving.batch[0])
     rate = float(carried_requests_per_s(model, at, serving.batch, q.lengths)[0])
-    held = float(held_back_steps(model, serving.batch, q.lengths, q.client)[0])
+    held = float(held_back_steps(model, at, serving.batch, q.lengths, q.client)[0])
     return [
         *parts,
         TimePart("a place in the batch", waiting / rate, f"{waiting:,.0f} clients / {rate:.3g} requests/s"),

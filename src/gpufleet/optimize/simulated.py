@@ -97,6 +97,8 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
+        batch_wait_steps=int(client.batch_wait_steps),
+        batch_wait_tokens=int(client.batch_wait_ratio * step_tokens(memory, held)) * groups,
         longest_tokens=int(model.arch.max_context_tokens),
     )
 

@@ -33,6 +33,7 @@ from gpufleet.performance.shared_steps import (
     prompts_in_clumps,
     step_rules,
     steps_met_at_once,
+    steps_to_fill,
     steps_until_back,
 )
 from gpufleet.performance.step import StepLoad, StepModel
@@ -62,14 +63,18 @@ class Client:
 
     `waves` prompts per client, with lengths drawn from [1 - length_spread_ratio, 1] of the longest: 0 means that all
     requests are alike, 1 that they are as users' are. The engine looks for new requests every `poll_interval_steps`
-    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts. A replay's clients
-    see first tokens `late_steps` steps (None: as many as the engine is known for) and `late_s` late among others.
+    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts. Those of one group
+    wait up to `batch_wait_steps` for more, until all tokens of a step are `batch_wait_ratio` of its budget. A replay's
+    clients see first tokens `late_steps` steps (None: as many as the engine is known for) and `late_s` late among
+    others.
     """
 
     waves: Floats = np.inf
     length_spread_ratio: Floats = 1.0
     poll_interval_steps: Floats = 1.0
     gather_steps: Floats = 0.0
+    batch_wait_steps: Floats = 0.0
+    batch_wait_ratio: Floats = 0.0
     late_steps: float | None = None
     late_s: float = 0.0
 
@@ -77,6 +82,9 @@ class Client:
     def is_alike(self) -> BoolArray:
         """Whether all requests have the same lengths."""
         return np.asarray(self.length_spread_ratio) <= 0
+
+
+ANY_CLIENT = Client()
 
 
 @dataclass(frozen=True)
@@ -121,27 +129,39 @@ def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(batch, lengths.mean_decode_context_tokens)
 
 
-def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> StepLoad:
+def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> StepLoad:
     """A step in which the prompts that come together join the other sequences of `batch`."""
-    coming = coming_prompts(model, batch, lengths, gather_steps)
+    coming = coming_prompts(model, batch, lengths, client)
     prompts = coming.together * coming.busy_groups * model.candidates.micro_batches
     others = np.maximum(batch - 1, 0.0)
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
-def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> ComingPrompts:
+def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> ComingPrompts:
     """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average.
 
     Groups of attention-DP step together; those that wait for each other's prompts have them in the same step.
     """
     c, room = model.candidates, model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
     per_step = batch / lengths.output_tokens / c.num_groups
-    return ComingPrompts.of(per_step, room, lengths.input_tokens, c.attention_dp.astype(np.float64), gather_steps)
+    groups, wait = c.attention_dp.astype(np.float64), batch_wait(model, per_step, lengths, client)
+    return ComingPrompts.of(per_step, room, lengths.input_tokens, groups, client.gather_steps, wait)
 
 
-def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> list[StepLoad]:
+def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client: Client) -> Floats:
+    """Steps that the first of some prompts waits for more, where the client asked the engine for it: `steps_to_fill`.
+
+    The prompts of (ratio x budget - what decodes) / input_tokens; m output_tokens of a group decode.
+    """
+    if not np.any(client.batch_wait_steps):
+        return 0.0
+    tokens = client.batch_wait_ratio * model.once(step_rules).room_tokens - per_step * lengths.output_tokens
+    return steps_to_fill(per_step, tokens / lengths.input_tokens, client.batch_wait_steps)
+
+
+def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> list[StepLoad]:
     """The two kinds of steps at these batches."""
-    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, gather_steps)]
+    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, client)]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -231,22 +251,22 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
-def phases(model: StepModel, batch: FloatArray, lengths: Lengths, gather_steps: Floats = 0.0) -> Phases:
+def phases(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> Phases:
     """Decode step at `batch`, and what one prompt adds to such a step.
 
     Prompts that come together share a step and the reading of the weights:
     t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any.
     """
-    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths, gather_steps))
-    return phases_of(model, decode_s, mixed_s, batch, lengths, gather_steps)
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths, client))
+    return phases_of(model, decode_s, mixed_s, batch, lengths, client)
 
 
 def phases_of(
     model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths,
-    gather_steps: Floats = 0.0,
+    client: Client = ANY_CLIENT,
 ) -> Phases:  # fmt: skip
     """The same where the kernels of `busy_loads` are known."""
-    prompts = coming_prompts(model, batch, lengths, gather_steps)
+    prompts = coming_prompts(model, batch, lengths, client)
     extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
@@ -382,7 +402,7 @@ def closed_loop(
     """
     concurrency = np.asarray(concurrency, dtype=np.float64)
     batch = loop_batch(model, concurrency, lengths, largest_batch)
-    at = phases(model, batch, lengths, client.gather_steps)
+    at = phases(model, batch, lengths, client)
     service_s = prompt_service_s(model, at)
     others = decoding_others(model, at, concurrency, batch, lengths, client)
     again = 1 + computed_again(model, concurrency, lengths, largest_batch)
@@ -449,7 +469,7 @@ def decoding_others(
     B takes its place.
     """
     output, own = lengths.output_tokens, model.once(step_rules).own_steps
-    away = steps_away(model, at, batch, lengths) + held_back_steps(model, batch, lengths, client)
+    away = steps_away(model, at, batch, lengths) + held_back_steps(model, at, batch, lengths, client)
     decoding = np.minimum(batch / (output + own), concurrency / (output + own + away)) * output
     return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.num_groups)
 
@@ -485,7 +505,7 @@ def loaded_ttft_s(
     polled_s = at.prompts.per_step * (np.maximum(np.asarray(client.poll_interval_steps), 1.0) - 1) * service_s
     queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s + polled_s
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), others)
-    held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
+    held_s = held_back_steps(model, at, batch, lengths, client) * at.decode_step_s
     return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)
 
 
@@ -499,18 +519,19 @@ def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray, others: Floats
     return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * running * at.decode_step_s)
 
 
-def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:
+def held_back_steps(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:
     """Steps that an engine lets a prompt wait by the way it was started.
 
-    n = w (polling interval - 1) + min(groups output_tokens / B, gather_steps where there are groups)   [1]
+    n = w (polling interval - 1) + min(groups output_tokens / B, gather_steps where there are groups) + h   [1]
     SGLang may look for requests every so many steps. TensorRT-LLM may balance attention-DP: a prompt waits until every
-    group has one, which takes `groups` arrivals at B / output_tokens a step, or until its patience ends.
+    group has one, which takes `groups` arrivals at B / output_tokens a step, or until its patience ends. h: what a
+    prompt waits for others of its group, on average.
     """
     c = model.candidates
     polled = c.engine_constant("poll_wait_ratio") * np.maximum(np.asarray(client.poll_interval_steps) - 1, 0.0)
     until_all_have_one = c.attention_dp * lengths.output_tokens / np.maximum(batch, 1.0)
     gathered = np.where(c.attention_dp > 1, np.minimum(until_all_have_one, client.gather_steps), 0.0)
-    return np.asarray(polled + gathered, dtype=np.float64)
+    return np.asarray(polled + gathered + at.prompts.waited, dtype=np.float64)
 
 
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:

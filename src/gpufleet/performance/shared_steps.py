@@ -70,7 +70,7 @@ class ComingPrompts:
 
     `together` reach it, as far as it has room for whole ones; `sharing` it are those, whole or the rest of one.
     Where it has any, so have `busy_groups` of those that step together, and all of them wait: `stalls` are the steps
-    with prompts of any group for each with prompts of its own.
+    with prompts of any group for each with prompts of its own. A prompt has `waited` so many steps for others.
     """
 
     per_step: FloatArray
@@ -78,21 +78,43 @@ class ComingPrompts:
     sharing: FloatArray
     busy_groups: FloatArray
     stalls: FloatArray
+    waited: FloatArray
 
     @classmethod
     def of(
-        cls, per_step: FloatArray, room_tokens: Floats, input_tokens: Floats, groups: FloatArray, gather_steps: Floats
+        cls,
+        per_step: FloatArray,
+        room_tokens: Floats,
+        input_tokens: Floats,
+        groups: FloatArray,
+        gather_steps: Floats,
+        wait_steps: Floats = 0.0,
     ) -> ComingPrompts:
         """Prompts of `input_tokens` where a step takes `room_tokens`, and `groups` step together.
 
-        together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input), n = `prompts_together`   [prompts]
+        together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input)   [prompts]
+        n = max(`prompts_together`, 1 + m h), where the first of a step waits h: `wait_steps` for more, m in each
         Those that wait `gather_steps` for each other's prompts have them in the same step, once all have one.
         """
-        at_once, whole = prompts_together(per_step), np.asarray(room_tokens) / input_tokens
+        during = per_step * np.asarray(wait_steps, dtype=np.float64)
+        at_once, whole = np.maximum(prompts_together(per_step), 1 + during), np.asarray(room_tokens) / input_tokens
         busy = groups_together(per_step * (1 + np.asarray(gather_steps)), groups)
         busy = np.where(per_step * gather_steps >= 1, groups, busy)
         together = np.minimum(at_once, np.maximum(whole, 1.0))
-        return cls(per_step, together, np.minimum(at_once, 1 + whole), busy, groups / busy)
+        waited = np.asarray(wait_steps * (1 + during / 2) / (1 + during))
+        return cls(per_step, together, np.minimum(at_once, 1 + whole), busy, groups / busy, waited)
+
+
+def steps_to_fill(per_step: Floats, prompts: Floats, most_steps: Floats) -> FloatArray:
+    """Steps for which the first prompt waits until there are `prompts`, where `per_step` come in each   [steps].
+
+    min(most_steps, max(ceil(prompts) - 1, 0) / m)
+
+    >>> steps_to_fill(0.1, np.array([0.5, 1.5, 8.0]), 20.0).tolist()
+    [0.0, 10.0, 20.0]
+    """
+    mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
+    return np.asarray(np.minimum(most_steps, np.maximum(np.ceil(prompts) - 1, 0.0) / mean))
 
 
 def groups_together(per_step: Floats, groups: Floats) -> FloatArray:

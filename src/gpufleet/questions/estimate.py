@@ -33,9 +33,9 @@ class EstimateRequest(CopyQuestion):
     serves most. At a rate or from clients, `requests` are a run of so many, which is replayed: too many for a steady
     state are answered too. `prefix_cache` is the share of prompt tokens that a cache holds. `waves` and `length_spread`
     describe the client; the engine is started with `max_batch`, `max_step_tokens`, `memory_fraction` (and keeps to it),
-    `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`). `explain` adds the steps
-    by operation, and what would be faster. At a rate a number of tokens is a mean, with the usual spread of lengths, as
-    in a plan; under the other loads all requests are alike.
+    `poll_interval_steps`, `gather_steps`, `batch_wait_steps` and `batch_wait_ratio` (see `performance.serving.Client`).
+    `explain` adds the steps by operation, and what would be faster. At a rate a number of tokens is a mean, with the
+    usual spread of lengths, as in a plan; under the other loads all requests are alike.
     A pool is "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
     """
 
@@ -71,4 +71,6 @@ class EstimateRequest(CopyQuestion):
     length_spread: float = 1.0
     poll_interval_steps: float = 1.0
     gather_steps: float = 0.0
+    batch_wait_steps: float = 0.0
+    batch_wait_ratio: float = 0.0
     explain: bool = False

@@ -78,6 +78,8 @@ class EngineRules:
     stream_s: float = 0.0
     poll_steps: int = 1
     gather_steps: int = 0
+    batch_wait_steps: int = 0
+    batch_wait_tokens: int = 0
     longest_tokens: int = UNLIMITED
 
     def __post_init__(self) -> None:

@@ -180,17 +180,19 @@ def looks_for_requests(replica: Any, engine: Any) -> Any:
     if (replica.steps - replica.first_step) % engine.poll_steps != 0:
         return False
     if engine.gather_steps > 0 and replica.waiting < engine.groups:
-        return has_gathered(replica, engine)
+        return has_waited(replica, engine.gather_steps)
+    if engine.batch_wait_steps > 0 and replica.waiting_tokens + replica.running < engine.batch_wait_tokens:
+        return has_waited(replica, engine.batch_wait_steps)
     replica.held_since = NONE
     return True
 
 
 @compiled
-def has_gathered(replica: Any, engine: Any) -> Any:
-    """Whether groups of ranks that have no prompt each have waited long enough for one."""
+def has_waited(replica: Any, most_steps: Any) -> Any:
+    """Whether prompts have waited long enough for others: groups of ranks for one each, a step for what fills it."""
     if replica.held_since == NONE:
         replica.held_since = replica.steps
-    if replica.steps - replica.held_since < engine.gather_steps:
+    if replica.steps - replica.held_since < most_steps:
         return False
     replica.held_since = NONE
     return True

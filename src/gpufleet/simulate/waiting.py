@@ -24,6 +24,7 @@ def wait(state: Any, replica: Any, n: Any) -> None:
         state.requests[last].next = n
     state.words[at + 1] = n
     replica.waiting += 1
+    replica.waiting_tokens += request.prompt_tokens
 
 
 @compiled
@@ -36,6 +37,7 @@ def put_back(state: Any, replica: Any, n: Any) -> None:
         state.words[at + 1] = n
     state.words[at] = n
     replica.waiting += 1
+    replica.waiting_tokens += request.prompt_tokens
 
 
 @compiled
@@ -47,6 +49,7 @@ def leave_queue(state: Any, replica: Any, n: Any) -> None:
     if request.next == NONE:
         state.words[at + 1] = NONE
     replica.waiting -= 1
+    replica.waiting_tokens -= request.prompt_tokens
 
 
 @compiled

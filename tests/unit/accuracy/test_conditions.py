@@ -59,6 +59,22 @@ def test_a_client_that_nobody_describes_sends_ten_prompts_for_each_slot() -> Non
 def test_what_a_row_states_itself_comes_first() -> None:
     row = MeasurementRow(2, {"client": "inferencex", "waves": "4", "poll_interval_steps": "5", "gather_steps": "7"})
     assert conditions_of(row, "sglang") == ClientConditions(4, 5, 7)
+    waits = MeasurementRow(2, {"client": "inferencex", "batch_wait_steps": "30"})
+    assert conditions_of(waits, "trtllm").batch_wait == (30, 1)
+
+
+@pytest.mark.parametrize(
+    ("tp", "isl", "wait"), [("4", "1024", (20, 0.9)), ("8", "1024", (0, 0)), ("4", "8192", (0, 0))]
+)
+def test_llama_under_tensorrt_llm_waits_for_full_steps_at_1k_on_few_gpus(
+    tp: str, isl: str, wait: tuple[float, float]
+) -> None:
+    """benchmarks/70b_fp8_b200_trt_slurm.sh of InferenceX."""
+    said = {"model_id": "llama-3.3-70b", "precision": "fp8", "gpu_id": "B200", "tp": tp, "isl": isl, "osl": "1024"}
+    row = inferencex_row(**said)
+    launched = launch_options(row, "trtllm", int(tp))
+    assert conditions_of(row, "trtllm", launched).batch_wait == wait
+    assert launched.limits.max_step_tokens == 16384
 
 
 def test_gpus_without_tp_are_split_as_the_engine_splits() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpufleet import estimate
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import Setup
@@ -112,6 +113,17 @@ def test_a_fitted_wait_for_polling_beyond_what_the_simulator_plays_comes_late() 
     asked = CopyQuestion("llama-3.1-8b", "H100", engine="sglang", engine_version="0.5.9")
     every, polled = (copy_of(asked, FEW, Client(poll_interval_steps=n)).copy.rules for n in (1.0, 31.0))
     assert 0.05 * 30 < polled.late_steps - every.late_steps <= 0.5 * 30
+
+
+def test_prompts_that_wait_for_others_come_later_and_disturb_less() -> None:
+    """batch_wait_timeout_iters and batch_wait_max_tokens_ratio of TensorRT-LLM, replayed and in closed form."""
+    asked = {"concurrency": 32, "input_tokens": 1000, "output_tokens": 250, "engine": "trtllm"}
+    wait = {"batch_wait_steps": 20.0, "batch_wait_ratio": 0.9}
+    for run in ({}, {"requests": 640}):
+        plain, waiting = (estimate("llama-3.1-8b", "H100:1", **asked, **run, **words) for words in ({}, wait))
+        steps = (waiting.ttft_s.value - plain.ttft_s.value) / plain.tpot_s.value
+        assert 5 < steps < 20
+        assert waiting.tpot_s.value < plain.tpot_s.value
 
 
 def test_prompts_stand_apart_where_the_device_waits_for_the_host() -> None:

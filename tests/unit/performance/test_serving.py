@@ -41,6 +41,7 @@ from gpufleet.performance.serving import (
     synchrony,
     tpot_s,
 )
+from gpufleet.performance.shared_steps import step_rules
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
 
@@ -408,7 +409,7 @@ def test_groups_of_attention_dp_wait_for_each_others_prompts_unless_all_have_one
     single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
 
     def extra_s(m: StepModel, gather_steps: float = 0.0) -> float:
-        at = phases(m, batch(64), LENGTHS, gather_steps)
+        at = phases(m, batch(64), LENGTHS, Client(gather_steps=gather_steps))
         return float((tpot_s(m, at, batch(64), LENGTHS) - at.decode_step_s)[0])
 
     assert extra_s(groups, 100.0) < 0.6 * extra_s(single) < extra_s(groups) < extra_s(single)
@@ -416,7 +417,7 @@ def test_groups_of_attention_dp_wait_for_each_others_prompts_unless_all_have_one
 
 def test_a_queue_in_a_group_holds_its_own_prompts_alone() -> None:
     groups = model("qwen3-30b-a3b", attention_dp=4)
-    apart, together = (phases(groups, batch(64), LENGTHS, steps) for steps in (0.0, 100.0))
+    apart, together = (phases(groups, batch(64), LENGTHS, Client(gather_steps=n)) for n in (0.0, 100.0))
     assert apart.prompts.stalls > 1.5
     assert together.prompts.stalls == 1.0
     assert apart.prompt_extra_s < together.prompt_extra_s
@@ -441,10 +442,27 @@ def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_pat
     """At 8 sequences with answers of 200 tokens a prompt arrives every 25 steps: 4 groups have theirs after 100."""
     patient, hasty = Client(gather_steps=1e9), Client(gather_steps=60.0)
     single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
-    assert held_back_steps(single, batch(8), LENGTHS, patient)[0] == 0
-    assert held_back_steps(groups, batch(8), LENGTHS, patient)[0] == 100
-    assert held_back_steps(groups, batch(8), LENGTHS, hasty)[0] == 60
-    assert held_back_steps(groups, batch(8), LENGTHS, USERS)[0] == 0
+    assert held_steps(single, patient) == 0
+    assert held_steps(groups, patient) == 100
+    assert held_steps(groups, hasty) == 60
+    assert held_steps(groups, USERS) == 0
+
+
+def test_prompts_of_a_group_wait_until_they_fill_a_step_or_patience_ends() -> None:
+    """At 64 sequences with answers of 200 tokens a prompt arrives every 3.125 steps; TensorRT-LLM: batch_wait_*."""
+    engine_s = model()
+    budget = float(step_rules(engine_s).room_tokens[0])
+    three = (3 * LENGTHS.input_tokens + 64) / budget
+    waits = [Client(batch_wait_steps=steps, batch_wait_ratio=three) for steps in (0.0, 5.0, 1e9)]
+    found = [phases(engine_s, batch(64), LENGTHS, client).prompts for client in waits]
+    assert [float(prompts.waited[0]) for prompts in found] == pytest.approx([0.0, 5 * 1.8 / 2.6, 6.25 * 2 / 3])
+    assert [float(prompts.together[0]) for prompts in found[1:]] == pytest.approx([2.6, 3.0])
+    assert held_steps(engine_s, waits[1], 64) == pytest.approx(5 * 1.8 / 2.6)
+
+
+def held_steps(m: StepModel, client: Client, sequences: float = 8) -> float:
+    at = phases(m, batch(sequences), LENGTHS, client)
+    return float(held_back_steps(m, at, batch(sequences), LENGTHS, client)[0])
 
 
 def test_prompts_of_several_micro_batches_pass_the_stages_of_a_pipeline_at_once() -> None:
