@@ -23,7 +23,7 @@ from gpufleet.memory.kv import (
     kv_bytes_per_sequence_per_device,
     state_bytes_per_sequence_per_device,
     with_latents_as_heads,
-    with_whole_windows,
+    with_windows_of,
 )
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
@@ -33,6 +33,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import GIB, MIB
 
 PAGES_SOURCE = "vLLM, v1/core/kv_cache_utils.py"
+LEAST_WINDOW_TOKENS = 1.0
 ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too
 
 
@@ -271,7 +272,8 @@ def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: De
 def cached_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
     """Caches and states of one sequence layer by layer, on the fullest device, as the engine's version keeps them.
 
-    Older engines keep the whole context in layers with windows, and heads where others keep a latent.   [bytes]
+    Older engines keep the whole context in layers with windows, and heads where others keep a latent. Where windows
+    have a pool of r times the tokens of the other layers', a token counts for other layers + r windows.   [bytes]
     """
     d = demand
 
@@ -283,9 +285,11 @@ def cached_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: 
     found, latent = kept(arch), np.asarray(engine.latent_head_elements)
     if latent.any():
         found = np.where(latent > 0, kept(with_latents_as_heads(arch, int(latent.max()))), found)[()]
-    whole = np.asarray(engine.whole_windows) > 0
-    if whole.any() and shares_pages(arch):
-        found = np.where(whole, kept(with_whole_windows(arch)), found)[()]
+    whole, ratio = np.asarray(engine.whole_windows) > 0, np.asarray(engine.window_pool_ratio)
+    if (whole.any() or ratio.any()) and shares_pages(arch):
+        seen, everything = (kept(with_windows_of(arch, tokens)) for tokens in (LEAST_WINDOW_TOKENS, math.inf))
+        pooled = np.where(ratio > 0, seen + ratio * (everything - seen), found)
+        found = np.where(whole, everything, pooled)[()]
     return found
 
 
@@ -499,6 +503,9 @@ def _sequence_formula(arch: Architecture, engine: EngineProfile) -> tuple[str, s
         return "block x sum over kinds of layers of groups x blocks that the context needs", PAGES_SOURCE
     if shares_pages(arch) and "state_pool_ratio" in engine.constants and state_bytes_per_sequence(arch):
         return "max(caches (1 + r), states x state (1 + r) / r)", engine.constants["state_pool_ratio"].source
+    pooled = engine.constants.get("window_pool_ratio")
+    if shares_pages(arch) and pooled is not None and not engine.figure("whole_windows", 0.0):
+        return f"bytes x context x (layers that see it + {pooled.value:g} x layers with windows)", pooled.source
     heads = engine.constants.get("latent_head_elements")
     if heads is not None and any(isinstance(block.mixer, LatentAttention) for block in arch.blocks):
         return f"layers x 2 ceil(heads/tp) x {heads.value:g} elements x bytes x context in blocks", heads.source

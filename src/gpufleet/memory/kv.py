@@ -50,16 +50,22 @@ def state_bytes_per_sequence_per_device(
     return stage_share(arch, [state_bytes(block.mixer, tp, least_bytes_per_element) for block in arch.blocks], pp)
 
 
-def with_whole_windows(arch: Architecture) -> Architecture:
-    """The model as an engine caches it that keeps the whole context in layers with a window too.
+def with_windows_of(arch: Architecture, tokens: float) -> Architecture:
+    """The model as an engine caches it that keeps so many tokens, infinite ones are all, in layers with a window.
 
     >>> from gpufleet.domain.architecture import Block, DenseMlp
     >>> layers = (Block(9, Attention(40, 8, 128, window_tokens=8192), DenseMlp(8192, True)),)
     >>> scout = Architecture("llama-4-scout", "llama4_text", 5120, 202048, layers, False, 10485760)
-    >>> with_whole_windows(scout).blocks[0].mixer.window_tokens
+    >>> with_windows_of(scout, math.inf).blocks[0].mixer.window_tokens
     inf
     """
-    return _with_mixers(arch, lambda m: replace(m, window_tokens=math.inf) if isinstance(m, Attention) else m)
+
+    def of_tokens(mixer: Mixer) -> Mixer:
+        if isinstance(mixer, Attention) and mixer.window_tokens < math.inf:
+            return replace(mixer, window_tokens=tokens)
+        return mixer
+
+    return _with_mixers(arch, of_tokens)
 
 
 def with_latents_as_heads(arch: Architecture, head_elements: int) -> Architecture:

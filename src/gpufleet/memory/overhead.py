@@ -26,6 +26,7 @@ ZERO_WHERE_ABSENT = (
     "peaks_add",
     "shared_pages",
     "whole_windows",
+    "window_pool_ratio",
     "latent_head_elements",
     "state_pool_ratio",
     "least_state_bytes",
@@ -60,7 +61,8 @@ class EngineMemory:
     where the forward pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
-    window keeps the whole context beside layers that see it, `latent_head_elements` what every head caches of keys and
+    window keeps the whole context beside layers that see it, `window_pool_ratio` the tokens of a pool of such layers in
+    those of the others' pool (SGLang), `latent_head_elements` what every head caches of keys and
     of values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool
     of states in that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
     `least_state_bytes` the narrowest element of a state that the engine keeps.
@@ -89,6 +91,7 @@ class EngineMemory:
     mxfp4_alignment: Floats
     shared_pages: Floats
     whole_windows: Floats
+    window_pool_ratio: Floats
     latent_head_elements: Floats
     state_pool_ratio: Floats
     states_per_sequence: Floats

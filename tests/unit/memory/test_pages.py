@@ -8,7 +8,7 @@ import pytest
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.domain.architecture import Attention
+from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8
 from gpufleet.memory.fit import Demand, memory_budget, memory_terms, pool_bytes_per_sequence
@@ -157,12 +157,31 @@ def test_sglang_splits_its_pool_between_caches_and_states() -> None:
     assert longer[0] == longer[1] < longer[2]
 
 
-def test_models_without_states_keep_their_whole_pool_in_sglang() -> None:
-    arch, gpu = shipped_architecture("gpt-oss-20b"), load_catalog().accelerators["H100-SXM"]
-    engine = EngineMemory.of(load_engine("sglang"), gpu)
-    assert float(pool_bytes_per_sequence(arch, engine, Demand(2.0, 4096.0))) == pytest.approx(
-        float(kv_bytes_per_sequence_per_device(arch, 2.0, 4096.0))
+def sglang(version: str | None = None) -> EngineMemory:
+    return EngineMemory.of(load_engine("sglang", version), load_catalog().accelerators["H100-SXM"])
+
+
+@pytest.mark.parametrize(("version", "pool_ratio"), [("0.4.6", 1.0), (None, 0.8)])
+def test_layers_with_windows_have_a_pool_of_their_own_in_sglang(version: str | None, pool_ratio: float) -> None:
+    """pull/39310: 18,432 and 55,296 bytes a token of 9 layers that see everything and 27 with a window of 512, fp8."""
+    mlp = DenseMlp(1024, True)
+    blocks = (Block(9, Attention(16, 4, 256), mlp), Block(27, Attention(16, 4, 256, window_tokens=512), mlp))
+    arch = Architecture("spark-x2.5", "spark2_5", 2048, 128256, blocks, False, 131072)
+    for context in (1000.0, 100_000.0):
+        expected = context * (18432 + pool_ratio * 55296)
+        assert float(pool_bytes_per_sequence(arch, sglang(version), Demand(1.0, context))) == pytest.approx(
+            expected, rel=1e-3
+        )
+
+
+def test_windows_had_no_pools_in_tensorrt_llm_before_1_0() -> None:
+    """pull/5151."""
+    arch, gpu = shipped_architecture("gemma-3-27b"), load_catalog().accelerators["H100-SXM"]
+    old, new = (
+        float(pool_bytes_per_sequence(arch, EngineMemory.of(load_engine("tensorrt-llm", v), gpu), Demand(2.0, 32768.0)))
+        for v in ("0.21", "1.0")
     )
+    assert old / new == pytest.approx(62 / (10 + 52 * 1024 / 32768), rel=0.01)
 
 
 @pytest.mark.parametrize(
