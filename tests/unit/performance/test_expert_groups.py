@@ -6,40 +6,17 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tests.unit.performance.shipped_steps import shipped_step_model
 
-from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
-from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.models import shipped_architecture
-from gpufleet.domain.candidates import Candidates, Palette
-from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision_labels import kv_precision
-from gpufleet.optimize.links import usual_link
 from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.performance.step import StepLoad, StepModel
-
-ACCELERATORS = tuple(load_catalog().accelerators.values())
 
 
 @lru_cache(maxsize=8)
 def model(version: str, gpu: str = "B200", engine: str = "vllm") -> StepModel:
     """DeepSeek-V3 in fp8 on eight GPUs."""
-    arch, profile, zero = shipped_architecture("deepseek-v3"), load_engine(engine, version), np.zeros(1, dtype=np.int64)
-    is_pcie, rate = usual_link(next(a for a in ACCELERATORS if a.name == gpu), Layout(8).num_devices)
-    candidates = Candidates(
-        Palette(ACCELERATORS, (arch.weights,), (kv_precision(arch.weights, profile),), (profile,)),
-        accelerator=zero + [a.name for a in ACCELERATORS].index(gpu),
-        weight_format=zero,
-        kv_precision=zero,
-        engine=zero,
-        tp=zero + 8,
-        pp=zero + 1,
-        ep=zero + 1,
-        attention_dp=zero + 1,
-        link_is_pcie=np.array([is_pcie]),
-        link_bytes_per_s=np.array([rate]),
-    )
-    return StepModel.build(arch, candidates, load_calibration(ACCELERATORS))
+    return shipped_step_model("deepseek-v3", load_engine(engine, version), gpu, 8)
 
 
 def load(sequences: float, prompts: float = 0.0) -> StepLoad:

@@ -8,25 +8,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.unit.performance.shipped_steps import calibration, shipped_step_model
 
 from gpufleet.architecture.flops import flop_per_token, prefill_flop
 from gpufleet.architecture.parameters import num_active_parameters, num_text_parameters
-from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.domain.candidates import Candidates, Palette
-from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision_labels import kv_precision
-from gpufleet.optimize.links import usual_link
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula, scan_s, state_update_s
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.performance.uncertainty import borrowed_log_ratios, grades, time_bounds
 from gpufleet.provenance import Grade
 
-ACCELERATORS = tuple(load_catalog().accelerators.values())
-H200 = [a.name for a in ACCELERATORS].index("H200-SXM")
 TODAY = {
     "qwen3.5-27b": 2,
     "qwen3-next-80b-a3b": 4,
@@ -42,29 +36,9 @@ TODAY = {
 }
 
 
-@lru_cache(maxsize=1)
-def calibration():
-    return load_calibration(ACCELERATORS)
-
-
 @lru_cache(maxsize=32)
 def model(name: str, tp: int) -> StepModel:
-    arch, engine, zero = shipped_architecture(name), load_engine("vllm"), np.zeros(1, dtype=np.int64)
-    is_pcie, rate = usual_link(ACCELERATORS[H200], Layout(tp).num_devices)
-    candidates = Candidates(
-        Palette(ACCELERATORS, (arch.weights,), (kv_precision(arch.weights, engine),), (engine,)),
-        accelerator=zero + H200,
-        weight_format=zero,
-        kv_precision=zero,
-        engine=zero,
-        tp=zero + tp,
-        pp=zero + 1,
-        ep=zero + 1,
-        attention_dp=zero + 1,
-        link_is_pcie=np.array([is_pcie]),
-        link_bytes_per_s=np.array([rate]),
-    )
-    return StepModel.build(arch, candidates, calibration())
+    return shipped_step_model(name, load_engine("vllm"), "H200-SXM", tp)
 
 
 def decode(sequences: float, context: float) -> StepLoad:
@@ -204,5 +178,5 @@ def test_a_token_takes_at_least_the_active_weights_once():
     step = model("qwen3-next-80b-a3b", 4)
     share = num_active_parameters(step.arch) / num_text_parameters(step.arch)
     assert share < 0.06
-    floor_s = 2.0 * num_active_parameters(step.arch) / 4 / ACCELERATORS[H200].bandwidth_bytes_per_s
+    floor_s = 2.0 * num_active_parameters(step.arch) / 4 / load_catalog().accelerators["H200-SXM"].bandwidth_bytes_per_s
     assert float(step.seconds(decode(1, 100))[0]) > floor_s

@@ -6,42 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.performance.shipped_steps import shipped_step_model
 
-from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
-from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.models import shipped_architecture
-from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision_labels import kv_precision
-from gpufleet.optimize.links import usual_link
-from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.performance.step import StepLoad
 
-ACCELERATORS = tuple(load_catalog().accelerators.values())
 OF_ROUTER = ("routes_in_fp32", "plain_fp32_router")
 
 
 def step_s(profile: EngineProfile, sequences: float, model: str = "minimax-m2.5") -> float:
     """Kernels of a decode step on four B200."""
-    arch, zero = shipped_architecture(model), np.zeros(1, dtype=np.int64)
-    names = [a.name for a in ACCELERATORS]
-    is_pcie, rate = usual_link(ACCELERATORS[names.index("B200")], Layout(4).num_devices)
-    candidates = Candidates(
-        Palette(ACCELERATORS, (arch.weights,), (kv_precision(arch.weights, profile),), (profile,)),
-        accelerator=zero + names.index("B200"),
-        weight_format=zero,
-        kv_precision=zero,
-        engine=zero,
-        tp=zero + 4,
-        pp=zero + 1,
-        ep=zero + 1,
-        attention_dp=zero + 1,
-        link_is_pcie=np.array([is_pcie]),
-        link_bytes_per_s=np.array([rate]),
-    )
     load = StepLoad(np.array([sequences]), 1900.0)
-    return float(StepModel.build(arch, candidates, load_calibration(ACCELERATORS)).seconds(load)[0])
+    return float(shipped_step_model(model, profile, "B200", 4).seconds(load)[0])
 
 
 def in_bf16(profile: EngineProfile) -> EngineProfile:
