@@ -94,6 +94,10 @@ class Stage(NamedTuple):
     constants: tuple[str, ...]
     quantities: tuple[str, ...]
 
+    def without(self, held: Sequence[str]) -> Stage:
+        """The same with some of its constants left as they are."""
+        return self._replace(constants=tuple(name for name in self.constants if name not in held))
+
 
 FIRST_TOKEN = Stage(
     (
@@ -102,6 +106,7 @@ FIRST_TOKEN = Stage(
         "token_overhead_s",
         "first_token_steps",
         "poll_wait_ratio",
+        "prefill_launch_ratio",
     ),
     ("ttft",),
 )
@@ -146,6 +151,7 @@ CONSTANTS = (
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
+    Constant("prefill_launch_ratio", "ratio", 1.0, 0.15, 0.0, 10.0),
 )
 OF_SOME_ERAS = (
     Constant("eager_int8_wo_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
@@ -162,11 +168,14 @@ def constants_of(era: Era) -> list[Constant]:
     return [replace(c, **own.get(c.name, {})) for c in general]
 
 
-def fit(data: Sequence[PointBatch], era: Era) -> dict[str, float]:
-    """Constants that bring predictions nearest to the measurements: first the step, on which the first token rests."""
+def fit(data: Sequence[PointBatch], era: Era, held: Sequence[str] = ()) -> dict[str, float]:
+    """Constants that bring predictions nearest to the measurements: first the step, on which the first token rests.
+
+    Those `held` stay at their priors.
+    """
     values = {c.name: c.prior for c in constants_of(era)}
     for stage in (STEP, FIRST_TOKEN):
-        values |= fit_stage(data, era, stage, values, PRIOR_WEIGHT)
+        values |= fit_stage(data, era, stage.without(held), values, PRIOR_WEIGHT)
     return values
 
 
@@ -194,17 +203,17 @@ def fit_stage(
     return {c.name: float(v) for c, v in zip(free, inside, strict=True)}
 
 
-def fit_family(data: dict[Era, list[PointBatch]]) -> dict[Era, dict[str, float]]:
+def fit_family(data: dict[Era, list[PointBatch]], held: Sequence[str] = ()) -> dict[Era, dict[str, float]]:
     """Constants of every era: those of one parent share the step; their first token is drawn towards the common one."""
     families: dict[tuple[str, str | None], list[Era]] = defaultdict(list)
     for era in data:
         families[era.engine, era.parent or era.name].append(era)
     found = {}
     for eras in families.values():
-        common = fit([b for era in eras for b in data[era]], eras[0])
+        common = fit([b for era in eras for b in data[era]], eras[0], held)
         for era in eras:
             alone = era.parent is None or not data[era]
-            own = {} if alone else fit_stage(data[era], era, FIRST_TOKEN, common, CHILD_WEIGHT)
+            own = {} if alone else fit_stage(data[era], era, FIRST_TOKEN.without(held), common, CHILD_WEIGHT)
             found[era] = common | own
     return found
 
@@ -247,7 +256,7 @@ def left_out_residuals(
         held = [p for p in points if grouping.group(p) == name]
         families = {era_name(p).family_key for p in held}
         teachers = [p for p in points if not grouping.touches(p, name) and era_name(p).family_key in families]
-        constants = fit_family(by_era(teachers, instead=instead))
+        constants = fit_family(by_era(teachers, instead=instead), instead.held)
         for era, batched in by_era(held, {name: nearest_loan(name)} if lends_kernels else {}, instead).items():
             found += residuals_of(batched, constants[era], era)
     return found

@@ -246,10 +246,14 @@ def unchanged(given: Given) -> Given:
 
 @dataclass(frozen=True)
 class Substitutes:
-    """What rows are predicted with in place of what ships: engines, and formulas beside the kernel curves."""
+    """What rows are predicted with in place of what ships: engines, and formulas beside the kernel curves.
+
+    Constants that are `held` are not fitted.
+    """
 
     engine: Callable[[EngineProfile], EngineProfile] = unchanged
     formulas: Callable[[Formulas], Formulas] = unchanged
+    held: tuple[str, ...] = ()
 
 
 AS_SHIPPED = Substitutes()
@@ -343,6 +347,7 @@ NEUTRAL = {
     "first_token_steps": 0.5,
     "poll_wait_ratio": 0.5,
     "eager_kernel_s": 0.0,
+    "prefill_launch_ratio": 1.0,
 }
 
 

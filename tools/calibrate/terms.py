@@ -88,6 +88,7 @@ TERMS = (
     Term("shared experts beside routed ones", without("shared_beside_tokens")),
     Term("expert kernels by version", without("general_experts")),
     Term("steps with prompts wait for their launches (vLLM)", without("busy_launch_ratio")),
+    Term("launches of prompts take what those of single tokens do", Substitutes(held=("prefill_launch_ratio",))),
     Term("clients stay in step (SGLang)", at_zero("synchrony_ratio")),
     Term("clients start together", point=without_first_wave),
     Term("engines look for requests or gather them", point=never_held_back),

@@ -21,6 +21,7 @@ from gpufleet.performance.serving import (
     longest_gap_s,
     neighbours,
     phases,
+    prompt_launches_s,
     prompt_service_s,
     prompts_load,
 )
@@ -167,7 +168,7 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
     launched = float(model.num_calls[0])
-    launch = float(launches_s(model)[0]) / launched
+    launch = float(prompt_launches_s(model)[0]) / launched
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),

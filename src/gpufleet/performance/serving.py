@@ -4,7 +4,8 @@ Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    what a prompt among steps of decoding costs, over its kernels
-prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * calls that launch)
+prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, r * eager * calls)
+prefill_launch_ratio                                    r: host time of calls for prompts, over those for single tokens
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
@@ -233,6 +234,14 @@ def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
     return np.asarray(np.where(recorded, pieces_s, kernel_s * model.num_calls + walked_s), dtype=np.float64)
 
 
+def prompt_launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
+    """The host launching a step with `tokens` of prompts: r of what the same calls take in decoding   [s].
+
+    r: `prefill_launch_ratio`; by engine, a call for prompts is made of more launches than one for single tokens.
+    """
+    return np.asarray(model.candidates.engine_constant("prefill_launch_ratio") * launches_s(model, tokens))
+
+
 def eager_kernel_s(candidates: Candidates) -> FloatArray:
     """Host time of a call that no CUDA graph recorded, by the format of the weights   [s]."""
     names = [AWQ if weights.is_awq else weights.mlp.name for weights in candidates.palette.weight_formats]
@@ -282,7 +291,7 @@ def launch_extra_s(
     """
     own, rules = batch / model.candidates.num_groups, model.once(step_rules)
     tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
-    waited_s = busy_launch_ratio(model.candidates) * launches_s(model, tokens)
+    waited_s = busy_launch_ratio(model.candidates) * prompt_launches_s(model, tokens)
     beside_s = np.maximum(waited_s - rules.own_steps * step_s, 0.0)
     clumps = prompts_in_clumps(prompts.per_step, beside_s / step_s)
     sharing = np.minimum(clumps, 1 + rules.room_tokens / lengths.input_tokens)
@@ -313,9 +322,9 @@ def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> Floa
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
     """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
 
-    TTFT = a + b input_tokens + max(k_p t_kernels, l N)   [s]
-    a: request handling, b: tokenising, k_p: engine over kernels, l: the host's time to launch each of the N kernels of
-    a prefill that finds the device idle.
+    TTFT = a + b input_tokens + max(k_p t_kernels, r l N)   [s]
+    a: request handling, b: tokenising, k_p: engine over kernels, r l: the host's time to launch each of the N kernels
+    of a prefill that finds the device idle.
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
@@ -329,7 +338,7 @@ def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
 
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
-    """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, l N)   [s]."""
+    """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, r l N)   [s]."""
     return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)), prompts * lengths.input_tokens)
 
 
@@ -337,7 +346,7 @@ def prefill_run_s(model: StepModel, kernels_s: FloatArray, tokens: Floats) -> Fl
     """The same where its kernels' seconds are known."""
     known = model.candidates.engine_constant
     scaled_s = known("prefill_scale_ratio") * kernels_s
-    return np.asarray(np.maximum(scaled_s, launches_s(model, tokens)), dtype=np.float64)
+    return np.asarray(np.maximum(scaled_s, prompt_launches_s(model, tokens)), dtype=np.float64)
 
 
 def synchrony(model: StepModel, client: Client) -> FloatArray:

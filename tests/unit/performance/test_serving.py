@@ -58,6 +58,7 @@ IDEAL = {
     "token_overhead_s": 0.0,
     "first_token_steps": 0.5,
     "poll_wait_ratio": 0.5,
+    "prefill_launch_ratio": 1.0,
     "synchrony_ratio": 0.5,
     "eager_kernel_s": 0.0,
 }
@@ -276,6 +277,9 @@ def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
     slow = model(eager_kernel_s=1e-3)
     np.testing.assert_allclose(lone_ttft_s(slow, LENGTHS), slow.num_kernels * 1e-3)
     np.testing.assert_allclose(lone_ttft_s(model(eager_kernel_s=1e-9), LENGTHS), lone_ttft_s(model(), LENGTHS))
+    slower = model(eager_kernel_s=1e-3, prefill_launch_ratio=2.0)
+    np.testing.assert_allclose(lone_ttft_s(slower, LENGTHS), 2 * lone_ttft_s(slow, LENGTHS))
+    np.testing.assert_array_equal(*(engine_step_s(m, np.array([5e-3]), batch(8), 1.0) for m in (slow, slower)))
 
 
 @pytest.mark.parametrize(
