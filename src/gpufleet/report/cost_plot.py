@@ -19,6 +19,7 @@ from gpufleet.report.roofline import LogAxis
 from gpufleet.report.shown_currency import shown_amount, shown_code
 
 LETTER_PX, LINE_PX, DOT_PX, SMALL_DOT_PX, CAP_PX, AWAY_PX = 7.2, 15.0, 6, 4, 3, 9
+LIMIT_INDENT_PX = 6
 Ends = tuple[float, float]
 STYLE = f"""
 {themed(".front", ("page", "ink", "soft", "grid", "line", "over"))}.front{{font:13px system-ui,sans-serif}}
@@ -212,7 +213,12 @@ def limit_line(d: Drawn) -> Iterator[str]:
         return
     y = d.y(d.plot.limit_s)
     yield f'<path class="limit" d="M{d.canvas.left} {y:.1f}h{d.canvas.plot_width}"/>'
-    yield written(d.canvas.left + 6, y - 5, f"limit {duration(d.plot.limit_s)}", "label")
+    yield written(d.canvas.left + LIMIT_INDENT_PX, y - 5, limit_words(d.plot.limit_s), "label")
+
+
+def limit_words(limit_s: float) -> str:
+    """What stands on the line of the limit."""
+    return f"limit {duration(limit_s)}"
 
 
 def ranges(d: Drawn, p: CostPoint) -> Iterator[str]:
@@ -251,7 +257,7 @@ Box = tuple[float, float, float, float]
 
 def labels(d: Drawn) -> Iterator[str]:
     """Marks beside their points, with names for the best where there is room; what finds no room is left out."""
-    taken = [box for p in d.plot.points for box in covered(d, p)]
+    taken = [*limit_boxes(d), *(box for p in d.plot.points for box in covered(d, p))]
     for p in sorted(d.plot.points, key=lambda p: not p.is_best):
         long = f"{p.mark}: {p.name}" if p.is_best and d.canvas.is_named and p.name else p.mark
         for text in dict.fromkeys((long, p.mark)):
@@ -260,6 +266,15 @@ def labels(d: Drawn) -> Iterator[str]:
                 taken.append(box)
                 yield written(box[0], box[3] - 3, text, "label" if p.is_best else "label soft")
                 break
+
+
+def limit_boxes(d: Drawn) -> Iterator[Box]:
+    """What the limit and its words cover."""
+    if d.plot.limit_s is None:
+        return
+    y, left, right = d.y(d.plot.limit_s), d.canvas.left, d.canvas.left + d.canvas.plot_width
+    yield left, y - 1, right, y + 1
+    yield left, y - LINE_PX, left + LIMIT_INDENT_PX + LETTER_PX * len(limit_words(d.plot.limit_s)), y
 
 
 def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:
@@ -272,13 +287,14 @@ def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:
 
 
 def boxes(d: Drawn, p: CostPoint, text: str) -> Iterator[Box]:
-    """Places of a text by its point: right and left of it, then above and below its range."""
+    """Places of a text by its point: right and left of it, then above and below its range, or ending there."""
     x, y, width = d.x(p.cost_usd), d.y(p.time_s), len(text) * LETTER_PX
     low, high = (d.y(end) for end in p.time_ends_s or (p.time_s, p.time_s))
     sides, heights = (x + AWAY_PX, x - AWAY_PX - width), (-LINE_PX - 1, 1.0, -LINE_PX / 2)
     beside = [(left, y + height) for left in sides for height in heights]
-    middle = max(x - width / 2, d.canvas.left + 2.0)
-    for left, top in (*beside, (middle, high - LINE_PX - 2), (middle, low + 2)):
+    starts = (max(x - share * width, d.canvas.left + 2.0) for share in (0.5, 1.0))
+    around = [(left, top) for left in starts for top in (high - LINE_PX - 2, low + 2)]
+    for left, top in (*beside, *around):
         yield left, top, left + width, top + LINE_PX
 
 

@@ -230,6 +230,16 @@ def test_every_row_is_a_point_with_its_range_on_a_page_and_on_a_phone() -> None:
     assert "1" in texts(picture.narrow)
 
 
+def test_no_label_lies_on_the_limit_or_on_its_words() -> None:
+    under = CostPoint(1.0, 9.0, None, (8.8, 9.2), "A", "45x B300, verda", True)
+    picture = cost_picture(plot(under, CostPoint(3.0, 2.0, None, None, "B", "8x L4, aws", True), limit_s=10.0))
+    assert picture is not None
+    (limit,) = [e for e in ElementTree.fromstring(picture.wide).iter(f"{SVG}path") if e.get("class") == "limit"]
+    limit_y = float((limit.get("d") or "").split()[1].split("h")[0])
+    (label,) = [e for e in ElementTree.fromstring(picture.wide).iter(f"{SVG}text") if e.text == "A: 45x B300, verda"]
+    assert not limit_y - 2 < float(label.get("y") or 0) < limit_y + cost_plot.LINE_PX
+
+
 def test_what_has_no_place_on_a_logarithmic_plane_is_not_drawn() -> None:
     assert cost_picture(plot(CostPoint(0.0, 1.0))) is None
     free_and_paid = cost_picture(plot(CostPoint(0.0, 1.0), CostPoint(1.0, 1.0, None, (0.5, float("inf")))))
