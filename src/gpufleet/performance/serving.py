@@ -84,6 +84,11 @@ class Client:
         """Whether all requests have the same lengths."""
         return np.asarray(self.length_spread_ratio) <= 0
 
+    @property
+    def has_batch_wait(self) -> bool:
+        """Whether prompts of a group wait for more of them."""
+        return bool(np.ndim(self.batch_wait_steps) or self.batch_wait_steps)
+
 
 ANY_CLIENT = Client()
 
@@ -149,13 +154,13 @@ def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, client
     return ComingPrompts.of(per_step, room, lengths.input_tokens, groups, client.gather_steps, wait)
 
 
-def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client: Client) -> Floats:
-    """Steps that the first of some prompts waits for more, where the client asked the engine for it: `steps_to_fill`.
+def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client: Client) -> Floats | None:
+    """Steps that the first of some prompts waits for more: `steps_to_fill`; None where nobody asked the engine for it.
 
     The prompts of (ratio x budget - what decodes) / input_tokens; m output_tokens of a group decode.
     """
-    if not np.any(client.batch_wait_steps):
-        return 0.0
+    if not client.has_batch_wait:
+        return None
     tokens = client.batch_wait_ratio * model.once(step_rules).room_tokens - per_step * lengths.output_tokens
     return steps_to_fill(per_step, tokens / lengths.input_tokens, client.batch_wait_steps)
 

@@ -17,6 +17,7 @@ from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 
 FEWEST_PROMPTS = 1e-12
+NO_STEPS = np.zeros(1)
 CLUMP_STEPS = 6
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
@@ -88,21 +89,34 @@ class ComingPrompts:
         input_tokens: Floats,
         groups: FloatArray,
         gather_steps: Floats,
-        wait_steps: Floats = 0.0,
+        wait_steps: Floats | None = None,
     ) -> ComingPrompts:
         """Prompts of `input_tokens` where a step takes `room_tokens`, and `groups` step together.
 
         together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input)   [prompts]
-        n = max(`prompts_together`, 1 + m h), where the first of a step waits h: `wait_steps` for more, m in each
+        n: `prompts_together`, or more where the first of a step waits `wait_steps` for others: `prompts_awaited`
         Those that wait `gather_steps` for each other's prompts have them in the same step, once all have one.
         """
-        during = per_step * np.asarray(wait_steps, dtype=np.float64)
-        at_once, whole = np.maximum(prompts_together(per_step), 1 + during), np.asarray(room_tokens) / input_tokens
+        at_once, waited = prompts_together(per_step), NO_STEPS
+        if wait_steps is not None:
+            at_once, waited = prompts_awaited(per_step, at_once, wait_steps)
+        whole = np.asarray(room_tokens) / input_tokens
         busy = groups_together(per_step * (1 + np.asarray(gather_steps)), groups)
         busy = np.where(per_step * gather_steps >= 1, groups, busy)
         together = np.minimum(at_once, np.maximum(whole, 1.0))
-        waited = np.asarray(wait_steps * (1 + during / 2) / (1 + during))
         return cls(per_step, together, np.minimum(at_once, 1 + whole), busy, groups / busy, waited)
+
+
+def prompts_awaited(per_step: FloatArray, at_once: FloatArray, wait_steps: Floats) -> tuple[FloatArray, FloatArray]:
+    """Prompts of a step whose first has waited h: `wait_steps` for others, and the steps that each has on average.
+
+    max(`at_once`, 1 + m h)   [prompts],   h (1 + m h / 2) / (1 + m h)   [steps]   m: `per_step`
+
+    >>> [float(x) for x in prompts_awaited(np.array(0.1), np.array(1.05), 20.0)]
+    [3.0, 13.333333333333334]
+    """
+    during = per_step * np.asarray(wait_steps, dtype=np.float64)
+    return np.maximum(at_once, 1 + during), np.asarray(wait_steps * (1 + during / 2) / (1 + during))
 
 
 def steps_to_fill(per_step: Floats, prompts: Floats, most_steps: Floats) -> FloatArray:
