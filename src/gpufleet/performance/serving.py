@@ -135,9 +135,8 @@ def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(batch, lengths.mean_decode_context_tokens)
 
 
-def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> StepLoad:
+def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, coming: ComingPrompts) -> StepLoad:
     """A step in which the prompts that come together join the other sequences of `batch`."""
-    coming = coming_prompts(model, batch, lengths, client)
     prompts = coming.together * coming.busy_groups * model.candidates.micro_batches
     others = np.maximum(batch - 1, 0.0)
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
@@ -167,7 +166,8 @@ def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client:
 
 def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> list[StepLoad]:
     """The two kinds of steps at these batches."""
-    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, client)]
+    coming = coming_prompts(model, batch, lengths, client)
+    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, coming)]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -271,16 +271,9 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client
     Prompts that come together share a step and the reading of the weights:
     t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any.
     """
-    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(model, batch, lengths, client))
-    return phases_of(model, decode_s, mixed_s, batch, lengths, client)
-
-
-def phases_of(
-    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths,
-    client: Client = ANY_CLIENT,
-) -> Phases:  # fmt: skip
-    """The same where the kernels of `busy_loads` are known."""
     prompts = coming_prompts(model, batch, lengths, client)
+    decode_s = model.seconds(decode_load(batch, lengths))
+    mixed_s = model.seconds(mixed_load(model, batch, lengths, prompts))
     extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
