@@ -32,6 +32,7 @@ from gpufleet.units import MILLISECOND
 KIND = "serving_under_load"
 BANDS = ((0.3, "steady, load below 0.3"), (0.7, "steady, load 0.3 to 0.7"), (1.0, "steady, load 0.7 to 1"))
 CLIENTS, BURST, TURNS = "clients in a closed loop", "bursts, or at capacity and above", "steady, multi-turn"
+TWICE = 2.0
 ORDER = (BURST, *(name for _, name in reversed(BANDS)), TURNS, CLIENTS)
 TEXT = """\
 ## Under load
@@ -42,7 +43,8 @@ same rate without them, which a plan uses. A row is steady where its requests ca
 is our own closed form's. A range comes from replays with steps as short and as long as their own range says. Nothing
 was fitted to these rows but what runs have beside it, of which each group was left out in turn (what they hold then is
 in `data/calibration/run_ranges.toml`), and how far the host time of vLLM before 0.8 may lie from its published value.
-*Alike* is the median of the groups' medians. Bursts first, where errors are largest.
+*Alike* is the median of the groups' medians, *within 2x* the share of figures off by less than a factor of two. Bursts
+first, where errors are largest.
 """
 
 
@@ -135,6 +137,7 @@ def table_of(found: Mapping[tuple[str, str], Sequence[Pair]]) -> Table:
         Column("median", "median", align="right"),
         Column("alike", "alike", align="right"),
         Column("bias", "bias", align="right"),
+        Column("within", "within 2x", align="right"),
         Column("held", "held", align="right"),
         Column("width", "width", align="right"),
         Column("closed", "closed form, alike", align="right"),
@@ -149,6 +152,7 @@ def line_of(key: tuple[str, str], pairs: Sequence[Pair]) -> dict[str, object]:
     run = [pair for pair in pairs if error_of(pair.run) is not None]
     ranged = [width for pair in run if (width := half_width_ratio(pair.run)) is not None]
     held = [is_held(pair.run) for pair in run if pair.run.low is not None]
+    within = [1 / TWICE <= 1 + (error_of(pair.run) or 0.0) <= TWICE for pair in run]
     steady = [(pair.group, error) for pair in pairs if pair.steady and (error := error_of(pair.steady)) is not None]
     return {
         "kind": key[0],
@@ -158,6 +162,7 @@ def line_of(key: tuple[str, str], pairs: Sequence[Pair]) -> dict[str, object]:
         "median": error_text(median(abs(error_of(p.run) or 0.0) for p in run)) if run else "-",
         "alike": alike([(p.group, error_of(p.run) or 0.0) for p in run]),
         "bias": signed_text(median(error_of(p.run) or 0.0 for p in run)) if run else "-",
+        "within": f"{sum(within) / len(within):.0%}" if within else "-",
         "held": f"{sum(held) / len(held):.0%}" if held else "-",
         "width": half_width_text(median(ranged)) if ranged else "-",
         "closed": alike(steady),
