@@ -16,7 +16,7 @@ from tools.calibrate.locations import PCIE_BYTES_PER_S, Floats, expert_arithmeti
 from tools.calibrate.operators import DECODE, OPERATORS, WINDOW, Operator
 
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.calibration import EVERY_ENGINE, Axis
+from gpufleet.domain.calibration import EVERY_ENGINE, NCCL, Axis
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.units import MIB, MICROSECOND
 
@@ -109,6 +109,8 @@ def engine_fits(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator
         elif is_worth_a_table(operator, rows, name):
             own = rows[rows.engine == name]
             yield replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=engine)
+    if operator.name == "collectives":
+        yield collective_of_engine(operator, rows, accelerator, whole, NCCL)
 
 
 def general_fits(operator: Operator, gpu: Path, accelerator: Accelerator, whole: Fit) -> Iterator[Fit]:
@@ -126,11 +128,12 @@ def collective_of_engine(
     operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, whole: Fit, name: str
 ) -> Fit:
     """An engine's all-reduce is its own kernel, NCCL's for large tensors; the other collectives are NCCL's."""
+    engine = ENGINES.get(name, name)
     if whole.key != "all_reduce":
-        return replace(whole, engine=ENGINES[name])
+        return replace(whole, engine=engine)
     is_large = rows.size_bytes > LARGEST_CUSTOM_BYTES
-    own = rows[(rows.engine == name) | ((rows.engine == "nccl") & is_large)]
-    return replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=ENGINES[name])
+    own = rows[(rows.engine == name) | ((rows.engine == NCCL) & is_large)]
+    return replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=engine)
 
 
 def is_worth_a_table(operator: Operator, rows: pd.DataFrame, name: str) -> bool:

@@ -36,7 +36,9 @@ MIXER_OPERATORS = (
 OWN_KERNELS = (EVERY_ENGINE, "vllm", "sglang", "tensorrt-llm")
 GENERAL_KERNELS = ("vllm general", "tensorrt-llm general")
 """Experts as an engine runs them where it takes no kernels made for the device."""
-ENGINES_WITH_KERNELS = (*OWN_KERNELS, *GENERAL_KERNELS)
+NCCL = "nccl"
+"""Collectives of engines that have no all-reduce of their own."""
+ENGINES_WITH_KERNELS = (*OWN_KERNELS, *GENERAL_KERNELS, NCCL)
 
 
 @dataclass(frozen=True)

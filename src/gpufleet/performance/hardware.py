@@ -8,6 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import (
+    NCCL,
     AttentionCurves,
     Calibration,
     CollectiveCurves,
@@ -99,9 +100,10 @@ class Hardware:
 
     @cached_property
     def collectives(self) -> CollectiveCurves:
-        """Collectives over the candidate's link."""
-        c = self.candidates
-        return self.calibration.collectives(c.accelerator, c.link_is_pcie, c.link_bytes_per_s, self._engine)
+        """Collectives over the candidate's link: those of its engine, or NCCL's where it has none of its own."""
+        c, nccl = self.candidates, engine_index([NCCL])
+        engine = np.where(c.engine_figure("reduces_by_nccl", 0.0) > 0, nccl, self._engine)
+        return self.calibration.collectives(c.accelerator, c.link_is_pcie, c.link_bytes_per_s, engine)
 
     @cached_property
     def bandwidth_bytes_per_s(self) -> FloatArray:

@@ -458,3 +458,16 @@ def test_where_no_others_were_measured_an_engine_keeps_its_experts(calibration, 
         for kernels in (engine_index([engine]), general_index([engine]))
     ]
     assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("gpu", ["A100-SXM4-80GB", "H100-SXM", "B200"])
+def test_nccl_takes_longer_for_small_tensors_than_the_kernels_of_engines(calibration, gpu: str) -> None:
+    """One token of Llama-70B between eight GPUs: a fixed time of NCCL; large tensors take as long."""
+
+    def seconds(engine: str, size_bytes: float) -> float:
+        kernels = engine_index([engine])
+        curves = calibration.collectives(index(gpu), np.array([False]), np.array([300 * GIGA]), kernels)
+        return float(all_reduce_s(curves, size_bytes, np.array([8]))[0])
+
+    assert 1.5 < seconds("nccl", 16384) / seconds("tensorrt-llm", 16384) < 5
+    assert seconds("nccl", 64e6) == pytest.approx(seconds("tensorrt-llm", 64e6), rel=0.05)
