@@ -122,7 +122,7 @@ def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
     num_gpus = int(summed.group(1)) if summed else row.whole("num_gpus") or 1
     tp, pp, attention_dp = row.whole("tp"), row.whole("pp") or 1, row.whole("attention_dp") or 1
     if tp is None:
-        by_layer = find_engine(engine).splits_by_layer
+        by_layer = find_engine(engine).splits_by_layer and not launch_options(row, engine, num_gpus).splits_rows
         tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
         pp = num_gpus if by_layer else pp
     if tp * pp == num_gpus and tp % attention_dp == 0:

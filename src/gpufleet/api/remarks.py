@@ -75,7 +75,7 @@ def stages_take_turns(engine: EngineProfile, layout: Layout) -> str | None:
     if not engine.splits_by_layer or layout.num_devices == 1:
         return None
     if layout.tp > 1:
-        return f"{engine.title} splits by layer unless told otherwise: its {layout.label} was not measured."
+        return f"{engine.title} splits by layer unless told otherwise: its {layout.label} was hardly measured."
     return f"{engine.title} gives each GPU a run of layers, and they take turns: {layout.pp} GPUs hold more, no faster."
 
 

@@ -17,7 +17,7 @@ QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "s
 CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "input_tokens", "total_tokens")
 LIMITS = ("max_batch", "max_step_tokens", "memory_fraction", "mixes_prompts")
 WAITS = ("batch_wait_steps", "batch_wait_ratio")
-OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", *WAITS, "whole_experts")
+OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", *WAITS, "whole_experts", "splits_rows")
 OPTION_COLUMNS = ("published_in", *CONDITIONS, "since_version", *OPTIONS, "source_id")
 POOL_LOAD = (
     "published_in",
@@ -95,7 +95,8 @@ class LaunchOptions(NamedTuple):
 
     `poll_interval_steps`: where the script polls otherwise than its client usually does. `whole_experts`: the script
     spreads whole experts over the GPUs of a replica, whatever EP its configuration names. `batch_wait`: steps that
-    prompts wait at most for others, and the share of a step's budget of tokens that ends their wait.
+    prompts wait at most for others, and the share of a step's budget of tokens that ends their wait. `splits_rows`:
+    GPUs share each product, in an engine that gives each a run of layers today.
     """
 
     limits: StartLimits = StartLimits()
@@ -103,6 +104,7 @@ class LaunchOptions(NamedTuple):
     poll_interval_steps: float | None = None
     whole_experts: bool = False
     batch_wait: tuple[float, float] = (0.0, 0.0)
+    splits_rows: bool = False
 
 
 class FirstTokens(NamedTuple):
@@ -238,7 +240,12 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
         conditions={name: row[name] for name in CONDITIONS if row[name]},
         since_version=row["since_version"] or None,
         options=LaunchOptions(
-            limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes", (steps, ratio)
+            limits,
+            row["kv_precision"] or None,
+            polling,
+            row["whole_experts"] == "yes",
+            (steps, ratio),
+            row["splits_rows"] == "yes",
         ),
         source=text(place, "source_id", row["source_id"]),
     )

@@ -83,6 +83,11 @@ def test_gpus_without_tp_are_split_as_the_engine_splits() -> None:
     assert (layout_of(row, "vllm").tp, layout_of(row, "vllm").pp) == (4, 1)
 
 
+def test_llama_cpp_split_rows_before_2024() -> None:
+    row = MeasurementRow(2, {"gpu_id": "A10G", "num_gpus": "4", "source": "mlc-ai/llm-perf-bench README.md@d401356f84"})
+    assert (layout_of(row, "llama.cpp").tp, layout_of(row, "llama.cpp").pp) == (4, 1)
+
+
 def test_a_layout_uses_all_the_gpus_that_the_row_states() -> None:
     row = MeasurementRow(2, {"gpu_id": "B200", "num_gpus": "8", "tp": "1", "attention_dp": "8", "ep": "8"})
     assert layout_of(row, "sglang").num_gpus == 8

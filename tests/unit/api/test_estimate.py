@@ -511,7 +511,7 @@ def test_gpus_that_take_turns_hold_more_and_are_no_faster(engine: str) -> None:
 def test_tensor_parallelism_of_an_engine_that_splits_by_layer_must_be_asked_for() -> None:
     asked = ask(gpus="L4:4", engine="llama.cpp", batch=1, tp=4)
     assert asked.layout == "TP4"
-    assert "llama.cpp splits by layer unless told otherwise: its TP4 was not measured." in asked.notes
+    assert "llama.cpp splits by layer unless told otherwise: its TP4 was hardly measured." in asked.notes
 
 
 def test_stages_that_are_stated_must_use_the_gpus_of_an_engine_that_splits_by_layer() -> None:
