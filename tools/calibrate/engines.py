@@ -107,6 +107,7 @@ FIRST_TOKEN = Stage(
         "first_token_steps",
         "poll_wait_ratio",
         "prefill_launch_ratio",
+        "rank_overhead_s",
     ),
     ("ttft",),
 )
@@ -115,6 +116,7 @@ STEP = Stage(
         "decode_scale_ratio",
         "step_overhead_s",
         "kernel_overhead_s",
+        "reduction_overhead_s",
         "sequence_overhead_s",
         "prefill_mixing_ratio",
         "eager_kernel_s",
@@ -143,6 +145,7 @@ CONSTANTS = (
     Constant("decode_scale_ratio", "ratio", 1.0, 0.1, 0.7, 2.0),
     Constant("step_overhead_s", "s", 0.5e-3, 1.5e-3, 0.0, 20e-3),
     Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
+    Constant("reduction_overhead_s", "s", 0.0, 5e-6, 0.0, 1e-3),
     Constant("sequence_overhead_s", "s", 10e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.15, 0.15, 0.3, 2.0),
     Constant("eager_kernel_s", "s", 45e-6, 15e-6, 0.0, 2e-4),
@@ -152,6 +155,7 @@ CONSTANTS = (
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
     Constant("prefill_launch_ratio", "ratio", 1.0, 0.15, 0.0, 10.0),
+    Constant("rank_overhead_s", "s", 0.0, 1e-3, 0.0, 50e-3),
 )
 OF_SOME_ERAS = (
     Constant("eager_int8_wo_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),

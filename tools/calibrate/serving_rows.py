@@ -339,6 +339,7 @@ NEUTRAL = {
     "decode_scale_ratio": 1.0,
     "step_overhead_s": 0.0,
     "kernel_overhead_s": 0.0,
+    "reduction_overhead_s": 0.0,
     "sequence_overhead_s": 0.0,
     "prefill_mixing_ratio": 1.0,
     "prefill_scale_ratio": 1.0,
@@ -348,6 +349,7 @@ NEUTRAL = {
     "poll_wait_ratio": 0.5,
     "eager_kernel_s": 0.0,
     "prefill_launch_ratio": 1.0,
+    "rank_overhead_s": 0.0,
 }
 
 

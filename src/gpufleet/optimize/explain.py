@@ -100,6 +100,8 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     c, launched = model.candidates, float(model.num_kernels[0])
     names = ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s")
     scale, step, kernel, sequence = (float(c.engine_constant(name)[0]) for name in names)
+    reductions, further = model.arch.num_reductions, float(c.tp[0]) - 1
+    reduction = float(c.engine_constant("reduction_overhead_s")[0])
     sequences = float((batch / c.attention_dp)[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
@@ -108,6 +110,11 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
             "launches that overlap" if kernel < 0 else "between kernels",
             kernel * launched,
             f"{launched:,.0f} kernels x {kernel / MICROSECOND:.3g} µs",
+        ),
+        TimePart(
+            "ranks that wait for each other",
+            reduction * reductions * further,
+            f"{reductions:,.0f} all-reduces x {further:.0f} x {reduction / MICROSECOND:.3g} µs",
         ),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
     ]
@@ -167,8 +174,8 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
-    launched = float(model.num_calls[0])
-    launch = float(prompt_launches_s(model)[0]) / launched
+    launched, further = float(model.num_calls[0]), float(model.candidates.tp[0]) - 1
+    launch, rank = float(prompt_launches_s(model)[0]) / launched, constant("rank_overhead_s")
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
@@ -176,6 +183,7 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
             "launches that nothing hides", unhidden_s, f"{launched:,.0f} kernels x {launch / MICROSECOND:.3g} µs, less"
         ),
         TimePart("taking the request", constant("request_overhead_s"), "arrival, scheduling, first answer"),
+        TimePart("handing it to other ranks", rank * further, f"{further:.0f} processes x {rank / MILLISECOND:.3g} ms"),
         TimePart("tokenising", token * tokens, f"{tokens:,.0f} tokens x {token / MICROSECOND:.3g} µs"),
     ]
 

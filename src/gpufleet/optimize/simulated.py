@@ -11,7 +11,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.requests import Requests
 from gpufleet.optimize.replicas import MemoryModel
-from gpufleet.performance.serving import Client, Lengths, prompt_launches_s
+from gpufleet.performance.serving import Client, Lengths, prompt_launches_s, request_s
 from gpufleet.performance.shared_steps import late_steps
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
@@ -90,7 +90,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         busy_launch_ratio=figure("busy_launch_ratio", 0.0),
         piece_launches_s=float(prompt_launches_s(model, 0.0)[0]),
         piece_tokens=int(figure("piece_graph_tokens", 0.0)),
-        request_s=known("request_overhead_s"),
+        request_s=float(request_s(c)[0]),
         token_s=known("token_overhead_s"),
         late_steps=max(late, 0.0),
         late_s=client.late_s,

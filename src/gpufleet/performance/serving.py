@@ -3,10 +3,12 @@
 Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
+reduction_overhead_s                                    + reduction * all-reduces * (tp - 1): ranks wait for the slowest
 prefill_mixing_ratio                                    what a prompt among steps of decoding costs, over its kernels
 prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, r * eager * calls)
 prefill_launch_ratio                                    r: host time of calls for prompts, over those for single tokens
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
+rank_overhead_s                                         + rank * (tp - 1): a request is handed to every rank
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
@@ -178,9 +180,11 @@ def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
-    t = max(k t_kernels + pp o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
+    t = max(k t_kernels + pp o_step + o_kernel N + o_reduction R (tp - 1) + o_sequence B / groups,
+            least_ratio t_kernels) + o_host (B - 1)   [s]
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
-    N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
+    N: kernels of a step; R: its all-reduces, each of which waits for the slowest rank. A negative o_kernel is
+    programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence. o_host: what a host that works while the device
     waits takes for every further one.
     """
@@ -214,12 +218,19 @@ def host_times(model: StepModel) -> HostTimes:
     c, known = model.candidates, model.candidates.engine_constant
     return HostTimes(
         scale_ratio=known("decode_scale_ratio"),
-        step_s=known("step_overhead_s") * c.micro_batches + known("kernel_overhead_s") * model.num_kernels,
+        step_s=known("step_overhead_s") * c.micro_batches + between_kernels_s(model),
         sequence_s=known("sequence_overhead_s") / c.attention_dp,
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
     )
+
+
+def between_kernels_s(model: StepModel) -> FloatArray:
+    """What launching each kernel adds to a step, and each all-reduce for every further rank that it waits for   [s]."""
+    c, known = model.candidates, model.candidates.engine_constant
+    waits = model.arch.num_reductions * (c.tp - 1)
+    return np.asarray(known("kernel_overhead_s") * model.num_kernels + known("reduction_overhead_s") * waits)
 
 
 def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
@@ -331,8 +342,13 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
 
 def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
     """What the host does for a request before its prompt reaches the device: handling and tokenising   [s]."""
-    known = model.candidates.engine_constant
-    return np.asarray(known("request_overhead_s") + known("token_overhead_s") * lengths.input_tokens)
+    return request_s(model.candidates) + model.candidates.engine_constant("token_overhead_s") * lengths.input_tokens
+
+
+def request_s(candidates: Candidates) -> FloatArray:
+    """Taking a request of any length, and handing it to the processes of all ranks   [s]."""
+    known = candidates.engine_constant
+    return np.asarray(known("request_overhead_s") + known("rank_overhead_s") * (candidates.tp - 1))
 
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:

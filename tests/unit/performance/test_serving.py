@@ -36,6 +36,7 @@ from gpufleet.performance.serving import (
     most_beside_prompts,
     phases,
     prompt_service_s,
+    request_host_s,
     slots_beside_waiting,
     static_batch,
     synchrony,
@@ -51,6 +52,7 @@ IDEAL = {
     "decode_scale_ratio": 1.0,
     "step_overhead_s": 0.0,
     "kernel_overhead_s": 0.0,
+    "reduction_overhead_s": 0.0,
     "sequence_overhead_s": 0.0,
     "prefill_mixing_ratio": 1.0,
     "prefill_scale_ratio": 1.0,
@@ -59,6 +61,7 @@ IDEAL = {
     "first_token_steps": 0.5,
     "poll_wait_ratio": 0.5,
     "prefill_launch_ratio": 1.0,
+    "rank_overhead_s": 0.0,
     "synchrony_ratio": 0.5,
     "eager_kernel_s": 0.0,
 }
@@ -71,7 +74,12 @@ def engine(**constants: float) -> EngineProfile:
 
 
 def model(
-    name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, pp: int = 1, **constants: float
+    name: str = "llama-3.1-8b",
+    gpu: str = "H100-SXM",
+    attention_dp: int = 1,
+    pp: int = 1,
+    tp: int = 1,
+    **constants: float,
 ) -> StepModel:
     arch, device = shipped_architecture(name), load_catalog().accelerators[gpu]
     zero = np.zeros(1, dtype=np.int64)
@@ -81,7 +89,7 @@ def model(
         weight_format=zero,
         kv_precision=zero,
         engine=zero,
-        tp=zero + 1,
+        tp=zero + tp,
         pp=zero + pp,
         ep=zero + attention_dp,
         attention_dp=zero + attention_dp,
@@ -110,6 +118,18 @@ def test_overheads_of_steps_kernels_and_sequences_add_to_scaled_kernels() -> Non
     busy = model(decode_scale_ratio=1.2, step_overhead_s=1e-3, kernel_overhead_s=1e-6, sequence_overhead_s=20e-6)
     overhead_s = 1e-3 + busy.num_kernels[0] * 1e-6 + 8 * 20e-6
     assert engine_step_s(busy, np.array([5e-3]), batch(8))[0] == pytest.approx(1.2 * 5e-3 + overhead_s)
+
+
+def test_ranks_wait_for_the_slowest_in_each_all_reduce() -> None:
+    """Llama-3.1-8B sums 64 times in a step, after attention and after the MLP of each layer."""
+    alone, four = (model(tp=tp, reduction_overhead_s=1e-6) for tp in (1, 4))
+    steps_s = [engine_step_s(each, np.array([5e-3]), batch(8))[0] for each in (alone, four)]
+    assert steps_s == pytest.approx([5e-3, 5e-3 + 64 * 3 * 1e-6])
+
+
+def test_a_request_is_handed_to_every_rank() -> None:
+    of_ranks = [request_host_s(model(tp=tp, rank_overhead_s=2e-3), LENGTHS)[0] for tp in (1, 2, 8)]
+    assert of_ranks == pytest.approx([0.0, 2e-3, 14e-3])
 
 
 def test_hidden_launches_leave_a_share_of_the_kernels() -> None:
