@@ -45,13 +45,21 @@ def test_an_engine_that_is_better_known_has_the_narrower_range_and_both_hold() -
 def test_the_first_token_is_as_uncertain_as_the_crowd_that_waits() -> None:
     few, many = residuals(VLLM, 0.1, quantity="ttft"), residuals(VLLM, 0.6, quantity="ttft", sequences=480.0)
     widths = fit_widths("ttft", few + many)
-    assert widths.slopes[0] > 0.2
+    assert widths.slopes["log_per_crowding"] > 0.2
     assert widths.ends(many[0])[1] > 3 * widths.ends(few[0])[1]
 
 
 def test_the_range_of_a_first_token_never_shrinks_as_clients_join() -> None:
     few, many = residuals(VLLM, 0.6, quantity="ttft"), residuals(VLLM, 0.1, quantity="ttft", sequences=480.0)
-    assert fit_widths("ttft", few + many).slopes[0] == 0
+    assert fit_widths("ttft", few + many).slopes["log_per_crowding"] == 0
+
+
+def test_tokens_of_models_with_experts_are_less_certain() -> None:
+    dense, routed = (residuals(VLLM, spread) for spread in (0.1, 0.3))
+    routed = [replace(r, is_moe=True) for r in routed]
+    widths = fit_widths("tpot", dense + routed)
+    assert widths.ends(dense[0])[1] == pytest.approx(1.28 * 0.1, rel=0.25)
+    assert widths.ends(routed[0])[1] == pytest.approx(1.28 * 0.3, rel=0.25)
 
 
 def test_an_engine_that_nobody_left_out_takes_the_range_of_all() -> None:

@@ -272,7 +272,7 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     for batch in data:
         possible, sequences = batch.is_possible, batch.sequences_per_group
         lent = list(zip(*(ends.tolist() for ends in borrowed_log_ratios(batch.model)), strict=True))
-        roomy = batch.largest_batch >= ROOM_SEQUENCES
+        roomy, is_moe = batch.largest_batch >= ROOM_SEQUENCES, batch.model.arch.is_moe
         serving = batch.predict(constants)
         for quantity in QUANTITIES:
             ratios = batch.log_ratios(serving, quantity)
@@ -280,7 +280,7 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
                 if np.isfinite(ratios[i]):
                     ratio, use = float(ratios[i]), bool(possible[i])
                     found.append(
-                        Residual(era, quantity, point, ratio, use, float(sequences[i]), bool(roomy[i]), lent[i])
+                        Residual(era, quantity, point, ratio, use, float(sequences[i]), bool(roomy[i]), lent[i], is_moe)
                     )
     return found
 

@@ -111,3 +111,4 @@ class Residual:
     sequences: float
     has_room: bool
     borrowed_log: tuple[float, float] = (0.0, 0.0)
+    is_moe: bool = False

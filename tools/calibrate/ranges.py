@@ -12,7 +12,7 @@ from scipy.special import expit
 from tools.calibrate.eras import Key, Residual
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.performance.uncertainty import crowding, doublings_beyond, regime_ratio
+from gpufleet.performance.uncertainty import crowding, doublings_beyond
 
 TAIL = 0.1
 NARROWEST = 0.05
@@ -23,7 +23,7 @@ ROUNDS = 4
 SOFTNESS = 0.02
 WIDEST_LOG = 5.0
 TYPICAL_LOG = -1.5
-SLOPES = ("log_per_crowding", "log_attention_dp")
+SLOPES = {"tpot": ("log_experts",), "ttft": ("log_per_crowding", "log_attention_dp")}
 UNITS = {
     "most_sequences": "sequences",
     "most_devices": "GPUs",
@@ -49,48 +49,56 @@ class Widths:
     high_log: float
     families: Mapping[Key, float]
     eras: Mapping[Key, float]
-    slopes: tuple[float, float]
+    slopes: Mapping[str, float]
 
     def ends(self, residual: Residual) -> tuple[float, float]:
         """10th and 90th percentile of ln(measured / predicted) where this residual stands."""
         low, high = self.lone_ends(residual.era.family_key, residual.era.key)
-        dp = residual.point.layout.attention_dp
-        regime = float(regime_ratio(*self.slopes, residual.sequences, dp)) if any(self.slopes) else 1.0
+        regime = float(np.exp(sum(slope * regime_of(residual, name) for name, slope in self.slopes.items())))
         return low * regime, high * regime
 
     def lone_ends(self, family: Key, era: Key) -> tuple[float, float]:
-        """The same for a lone request without attention-DP, never narrower than +-5 %."""
+        """The same for a lone request of a dense model without attention-DP, never narrower than +-5 %."""
         own = self.families.get(family, 0.0) + self.eras.get(era, 0.0)
         return -max(float(np.exp(self.low_log + own)), NARROWEST), max(float(np.exp(self.high_log + own)), NARROWEST)
+
+
+def regime_of(residual: Residual, slope: str) -> float:
+    """How far a residual stands in the direction of a slope of `performance.uncertainty.time_bounds`."""
+    if slope == "log_per_crowding":
+        return float(crowding(residual.sequences))
+    return float(residual.point.layout.attention_dp > 1 if slope == "log_attention_dp" else residual.is_moe)
 
 
 def fit_widths(quantity: str, residuals: Sequence[Residual]) -> Widths:
     """Widths that give the residuals of a quantity the least interval score, each counted in units of its own width.
 
     score = width + misses / 0.1: the quantile loss of both ends. Families are drawn towards all engines, eras towards
-    their family; the slopes of a first token's regime are never negative. Rows that no device could have run as stated
+    their family; slopes of a regime are never negative. Rows that no device could have run as stated
     teach nothing, every other row counts the same.
     """
     rows = [r for r in residuals if r.is_possible and range_of(r) == quantity]
     families = sorted({r.era.family_key for r in rows})
     eras = sorted({r.era.key for r in rows if r.era.parent})
-    slopes = SLOPES if quantity == "ttft" else ()
-    design = np.array([_design_row(r, families, eras, bool(slopes)) for r in rows])
+    slopes = SLOPES[quantity]
+    design = np.array([_design_row(r, families, eras, slopes) for r in rows])
     pulls = np.repeat([FAMILY_PULL[quantity], ERA_PULL[quantity], SLOPE_PULL], [len(families), len(eras), len(slopes)])
     bounds = [(None, None)] * (2 + len(families) + len(eras)) + [(0.0, None)] * len(slopes)
     log_ratios = np.array([time_log_ratio(r) for r in rows])
     low, high, *effects = _least_score(design, log_ratios, pulls, bounds)
-    own, later = effects[: len(families)], effects[len(families) : len(families) + len(eras)]
-    per_crowding, dp = effects[-2:] if slopes else (0.0, 0.0)
+    own, later, regimes = np.split(np.array(effects), np.cumsum([len(families), len(eras)]))
     return Widths(
-        low, high, dict(zip(families, own, strict=True)), dict(zip(eras, later, strict=True)), (per_crowding, dp)
+        low,
+        high,
+        dict(zip(families, own.tolist(), strict=True)),
+        dict(zip(eras, later.tolist(), strict=True)),
+        dict(zip(slopes, regimes.tolist(), strict=True)),
     )
 
 
-def _design_row(residual: Residual, families: Sequence[Key], eras: Sequence[Key], has_regime: bool) -> list[float]:
-    layout = residual.point.layout
+def _design_row(residual: Residual, families: Sequence[Key], eras: Sequence[Key], slopes: Sequence[str]) -> list[float]:
     own = [float(residual.era.family_key == f) for f in families] + [float(residual.era.key == e) for e in eras]
-    return own + ([float(crowding(residual.sequences)), float(layout.attention_dp > 1)] if has_regime else [])
+    return own + [regime_of(residual, name) for name in slopes]
 
 
 Bound: TypeAlias = tuple[float | None, float | None]
@@ -193,7 +201,7 @@ class Ranges:
         found = {}
         for quantity, widths in self.widths.items():
             found[f"{quantity}_log_low"], found[f"{quantity}_log_high"] = widths.lone_ends(family, era)
-        found |= {f"ttft_{name}": value for name, value in zip(SLOPES, self.widths["ttft"].slopes, strict=True)}
+            found |= {f"{quantity}_{name}": value for name, value in widths.slopes.items()}
         return found | self.spans[span].constants() | {"log_per_doubling": self.log_per_doubling}
 
 

@@ -53,7 +53,8 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where less is known.
 
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
-    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT x `regime_ratio`; kernels:
+    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TPOT x exp(log_experts) where
+    tokens are routed to experts, for TTFT x `regime_ratio`; kernels:
     the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
     `MeasuredSpread.beyond_log`; host: what a host that works while the device waits may take of a step.
     """
@@ -127,9 +128,10 @@ def measured_spread(model: StepModel) -> MeasuredSpread:
     c = model.candidates
     known = c.engine_constant
     tpot, ttft = (np.stack([known(f"{name}_log_{end}") for end in ("low", "high")]) for name in ("tpot", "ttft"))
+    routed = np.exp(known("tpot_log_experts") * model.arch.is_moe)
     lengths = ("input_tokens", "output_tokens")
     return MeasuredSpread(
-        tpot_squared=tpot**2,
+        tpot_squared=(tpot * routed) ** 2,
         ttft_squared=ttft**2,
         lent_squared=np.stack(borrowed_log_ratios(model)) ** 2,
         least=np.stack([np.ones(len(c)), *(known(f"least_{figure}") for figure in lengths)]),

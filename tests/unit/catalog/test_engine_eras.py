@@ -85,7 +85,12 @@ def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine
         assert era.constants["prefill_scale_ratio"].value >= 1, "no faster than kernels that were measured"
         for quantity in ("tpot", "ttft"):
             assert era.constants[f"{quantity}_log_low"].value < 0 < era.constants[f"{quantity}_log_high"].value
-        for slope in ("ttft_log_per_crowding", "ttft_log_attention_dp", "log_per_doubling"):
+        for slope in (
+            "ttft_log_per_crowding",
+            "ttft_log_attention_dp",
+            "tpot_log_experts",
+            "log_per_doubling",
+        ):
             assert era.constants[slope].value >= 0
         for length in ("input", "output"):
             assert 0 < era.constants[f"least_{length}_tokens"].value <= era.constants[f"most_{length}_tokens"].value
