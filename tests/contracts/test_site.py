@@ -22,7 +22,8 @@ from tools.site import (
 REPOSITORY = Path(__file__).resolve().parents[2]
 SITE = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))
 OWN_PAGES = [str(path.relative_to(REPOSITORY / "docs")) for path in sorted((REPOSITORY / "docs").rglob("*.md"))]
-PLACES = [*OWN_PAGES, *pages_from_outside().values(), *generated_pages()]
+GENERATED = generated_pages()
+PLACES = [*OWN_PAGES, *pages_from_outside().values(), *GENERATED]
 
 
 def leaves(entry: object) -> list[str]:
@@ -49,12 +50,12 @@ def test_the_site_loads_nothing_from_elsewhere() -> None:
     assert SITE["theme"]["font"] is False
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in generated_pages()])
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in GENERATED])
 def test_links_of_a_page_lead_to_pages_of_the_site(place: str) -> None:
     text = (REPOSITORY / source_of(place)).read_text(encoding="utf-8")
     targets = [link[3] for link in LINK.finditer(with_links_of_the_site(text, place))]
     found = [(Path("docs") / place).parent / target for target in targets]
-    outside = {f"docs/{there}" for there in [*pages_from_outside().values(), *generated_pages()]}
+    outside = {f"docs/{there}" for there in [*pages_from_outside().values(), *GENERATED]}
     lost = [
         str(path) for path in found if str(normal(path)) not in outside and not (REPOSITORY / normal(path)).is_file()
     ]
