@@ -11,6 +11,8 @@ I7  a plan without rows says why, and what would have to give way or what does n
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
@@ -33,13 +35,22 @@ REQUESTS = {
     "the impossible": ServeRequest("llama-3.3-70b", 1.0, 1000, 300, "tpot.p95<1ms,ttft.p95<1ms", rows=100),
     "a model too large": ServeRequest("llama-3.1-405b", 1.0, 1000, 300, gpus=["L4"], rows=100),
 }
-PLANS = {name: plan_serve(request) for name, request in REQUESTS.items()}
-every_plan = pytest.mark.parametrize(("request_", "plan"), [(REQUESTS[n], PLANS[n]) for n in REQUESTS], ids=REQUESTS)
+PLANS = {name: cache(partial(plan_serve, request)) for name, request in REQUESTS.items()}
+every_plan = pytest.mark.parametrize(
+    ("request_", "plan"), [(REQUESTS[n], PLANS[n]) for n in REQUESTS], ids=REQUESTS, indirect=["plan"]
+)
+
+
+@pytest.fixture
+def plan(request: pytest.FixtureRequest) -> ServePlan:
+    """The plan of a parameter, made where its first test runs: every worker reads this file, one runs it."""
+    made: ServePlan = request.param()
+    return made
 
 
 def test_only_the_impossible_has_no_answer() -> None:
     """What the other tests say of every row would hold of no rows too."""
-    unanswered = {name for name, plan in PLANS.items() if not plan.deployments}
+    unanswered = {name for name, plan in PLANS.items() if not plan().deployments}
     assert unanswered == {"the impossible", "a model too large"}
 
 
@@ -102,5 +113,5 @@ def test_a_plan_without_rows_says_why(request_: ServeRequest, plan: ServePlan) -
 
 
 def test_the_questions_cover_answers_and_refusals() -> None:
-    feasible = {name for name, plan in PLANS.items() if plan.is_feasible}
+    feasible = {name for name, plan in PLANS.items() if plan().is_feasible}
     assert set(PLANS) - feasible == {"the impossible", "a model too large"}

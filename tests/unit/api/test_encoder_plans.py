@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from gpufleet.units import HOUR, MINUTE
 JOB = EncoderBatchRequest("bge-base-en-v1.5", 1e7, 24 * HOUR, input_tokens=200)
 SERVICE = EncoderServeRequest("bge-base-en-v1.5", 300.0, input_tokens=128, slo="latency.p95<50ms")
 INFINITE = float("inf")
+Plan = EncoderBatchPlan | EncoderServePlan
 
 
 @lru_cache(maxsize=1)
@@ -45,6 +47,18 @@ def job(**changes: object) -> EncoderBatchPlan:
 
 def service(**changes: object) -> EncoderServePlan:
     return plan_encoder_serve(replace(SERVICE, **changes), market())  # type: ignore[arg-type]
+
+
+def once(ask: Callable[..., Plan], **changes: object) -> Callable[[], Plan]:
+    """A question that is answered when it is first asked."""
+    return cache(partial(ask, **changes))
+
+
+@pytest.fixture
+def plan(request: pytest.FixtureRequest) -> Plan:
+    """The plan of a parameter, made where its first test runs: every worker reads this file, one runs it."""
+    made: Plan = request.param()
+    return made
 
 
 def job_usd(**changes: object) -> float:
@@ -80,16 +94,16 @@ def test_plans_and_estimates_keep_the_same_beams_unless_they_are_said(engine: st
 # --- jobs ------------------------------------------------------------------------------------------------------------
 
 JOBS = {
-    "texts": job(rows=100),
-    "in a hurry": job(deadline_s=20 * MINUTE, rows=100),
-    "three texts": job(requests=3, rows=100),
-    "images": job(model="clip-vit-large-patch14", input_tokens=None, rows=100),
-    "recordings": job(model="whisper-large-v3", requests=5e3, input_tokens=None, audio_s=1800.0, rows=100),
-    "windows": job(model="whisper-tiny", requests=1e6, input_tokens=None, rows=100),
-    "audio": job(model="wav2vec2-base", requests=1e5, input_tokens=None, audio_s=10.0, rows=100),
-    "translations": job(model="t5-base", requests=1e6, output_tokens=40, rows=100),
+    "texts": once(job, rows=100),
+    "in a hurry": once(job, deadline_s=20 * MINUTE, rows=100),
+    "three texts": once(job, requests=3, rows=100),
+    "images": once(job, model="clip-vit-large-patch14", input_tokens=None, rows=100),
+    "recordings": once(job, model="whisper-large-v3", requests=5e3, input_tokens=None, audio_s=1800.0, rows=100),
+    "windows": once(job, model="whisper-tiny", requests=1e6, input_tokens=None, rows=100),
+    "audio": once(job, model="wav2vec2-base", requests=1e5, input_tokens=None, audio_s=10.0, rows=100),
+    "translations": once(job, model="t5-base", requests=1e6, output_tokens=40, rows=100),
 }
-every_job = pytest.mark.parametrize("plan", JOBS.values(), ids=JOBS)
+every_job = pytest.mark.parametrize("plan", JOBS.values(), ids=JOBS, indirect=True)
 
 
 @every_job
@@ -126,7 +140,7 @@ def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
 
 
 def test_an_hour_of_audio_costs_what_its_windows_do() -> None:
-    plan = JOBS["recordings"]
+    plan = JOBS["recordings"]()
     d, hours = plan.answer, plan.requests * 1800.0 / HOUR
     assert plan.inputs_per_request == 60  # windows of 30 s that follow each other
     assert d.usd.value == pytest.approx(d.usd_per_hour_of_audio.value * hours)
@@ -232,14 +246,16 @@ def test_a_text_that_no_card_holds_is_rejected_with_what_is_missing() -> None:
 # --- services --------------------------------------------------------------------------------------------------------
 
 SERVICES = {
-    "texts": service(rows=100),
-    "many texts": service(rate=40_000.0, rows=100),
-    "few texts": service(rate=0.01, rows=100),
-    "images": service(model="vit-base-patch16-224", input_tokens=None, rate=3000.0, slo="latency.p99<80ms", rows=100),
-    "recordings": service(model="whisper-tiny", input_tokens=None, audio_s=60.0, rate=5.0, slo=None, rows=100),
-    "two limits": service(rate=20_000.0, slo="latency.mean<30ms,latency.p99<90ms", rows=100),
+    "texts": once(service, rows=100),
+    "many texts": once(service, rate=40_000.0, rows=100),
+    "few texts": once(service, rate=0.01, rows=100),
+    "images": once(
+        service, model="vit-base-patch16-224", input_tokens=None, rate=3000.0, slo="latency.p99<80ms", rows=100
+    ),
+    "recordings": once(service, model="whisper-tiny", input_tokens=None, audio_s=60.0, rate=5.0, slo=None, rows=100),
+    "two limits": once(service, rate=20_000.0, slo="latency.mean<30ms,latency.p99<90ms", rows=100),
 }
-every_service = pytest.mark.parametrize("plan", SERVICES.values(), ids=SERVICES)
+every_service = pytest.mark.parametrize("plan", SERVICES.values(), ids=SERVICES, indirect=True)
 
 
 @every_service

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import pytest
 
@@ -31,14 +32,26 @@ def ask(**changes: object) -> BatchPlan:
     return plan_batch(replace(JOB, **changes), market())  # type: ignore[arg-type]
 
 
+def once(**changes: object) -> Callable[[], BatchPlan]:
+    """A question that is answered when it is first asked."""
+    return cache(partial(ask, **changes))
+
+
+@pytest.fixture
+def plan(request: pytest.FixtureRequest) -> BatchPlan:
+    """The plan of a parameter, made where its first test runs: every worker reads this file, one runs it."""
+    made: BatchPlan = request.param()
+    return made
+
+
 PLANS = {
-    "a day": ask(rows=100),
-    "two hours": ask(deadline_s=2 * HOUR, rows=100),
-    "answers that differ": ask(output_tokens=parse_token_counts("p50=100,p95=800"), rows=100),
-    "few requests": ask(requests=7, rows=100),
-    "a large model": ask(model="llama-3.3-70b", requests=20_000, pricing=["on_demand"], rows=100),
+    "a day": once(rows=100),
+    "two hours": once(deadline_s=2 * HOUR, rows=100),
+    "answers that differ": once(output_tokens=parse_token_counts("p50=100,p95=800"), rows=100),
+    "few requests": once(requests=7, rows=100),
+    "a large model": once(model="llama-3.3-70b", requests=20_000, pricing=["on_demand"], rows=100),
 }
-every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS, indirect=True)
 
 
 @every_plan
