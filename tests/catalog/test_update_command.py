@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import threading
@@ -170,7 +171,7 @@ def test_feeds_do_not_wait_for_each_other(server: PriceServer) -> None:
     reached = threading.Barrier(len(FEEDS), timeout=20)
 
     def wait_for_all(path: str, sound: Answer) -> Answer | None:
-        top = path.split("/")[1]
+        top = re.split(r"[/?]", path)[1]
         if top not in met:
             met.add(top)
             reached.wait()
@@ -179,6 +180,8 @@ def test_feeds_do_not_wait_for_each_other(server: PriceServer) -> None:
     met: set[str] = set()
     server.faults = [wait_for_all]
     assert main(["catalog", "update"]) == 0
+    assert len(met) == len(FEEDS)
+    assert not reached.broken, "a feed that was not asked in time left the others waiting"
 
 
 def test_a_refresh_that_brought_nothing_does_not_speak_of_snapshots(
