@@ -3,8 +3,8 @@
     python tools/docs_examples.py           list examples whose output is out of date
     python tools/docs_examples.py --write   put the real output in their place
 
-An example is a ```console block with a line `$ gpufleet ...`, the output below it. A shell runs it, so that a page may
-pipe a long answer through `sed`, `grep` or `head`. `# exit 3` after the command names an exit code other than 0. A
+An example is a ```console block with a line `$ gpufleet ...`, the output below it. A page may pipe a long answer
+through `sed`, `grep` or `head`, which a shell runs. `# exit 3` after the command names an exit code other than 0. A
 line `...` in the output stands for any lines. A command without output below it is run and only its exit code is
 checked. Prices have the age that they had on the day of SHOWN_ON; nothing is normalised but how long an answer took:
 `in 0.84 s`.
@@ -12,6 +12,7 @@ checked. Prices have the age that they had on the day of SHOWN_ON; nothing is no
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -19,8 +20,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
+
+from gpufleet.cli import main as answer
+from gpufleet.report.shown_currency import show_money_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs", "examples")
@@ -29,6 +35,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
 ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S* )*")
+ALONE = re.compile(r"""(?P<command>(?:'[^']*'|"[^"]*"|[^'"|&;<>])*)(?:\|(?P<pipe>.*))?""", re.DOTALL)
 TIME_TAKEN = re.compile(r"\bin \d+(?:\.\d+)? s\b")
 SHOWN_ON = "2026-11-22"
 ELISION = "..."
@@ -72,18 +79,68 @@ def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example
 
 
 def run_example(example: Example) -> tuple[int, str]:
-    """Exit code and output of the command, run at the top of the repository as by a reader with a pipe."""
+    """Exit code and output of the command, run at the top of the repository as by a reader with a pipe.
+
+    A command alone is answered in this process, which reads the tables once; a shell runs several, and what is piped.
+    """
+    alone = ALONE.fullmatch(example.command)
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            ["/bin/sh", "-c", example.command],
-            cwd=REPOSITORY,
-            env=environment_with(installed_in(Path(folder))),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    return done.returncode, done.stdout + done.stderr
+        environment = environment_with(installed_in(Path(folder)))
+        if alone is None:
+            code, out, err = run_in_shell(example.command, environment)
+        else:
+            code, out, err = answered_here(alone["command"], environment)
+            if alone["pipe"]:
+                code, out, _ = run_in_shell(alone["pipe"], environment, out)
+    return code, out + err
+
+
+def run_in_shell(line: str, environment: dict[str, str], given: str = "") -> tuple[int, str, str]:
+    """Exit code and both streams of a line of shell that reads what is given."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=REPOSITORY,
+        env=environment,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def answered_here(command: str, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Exit code and both streams of one command, with the variables that are assigned before it."""
+    words = shlex.split(command)
+    name = words.index("gpufleet")
+    assigned = dict(word.split("=", 1) for word in words[:name])
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    with (
+        standing_in(REPOSITORY),
+        patch.dict(os.environ, {**environment, **assigned}, clear=True),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        code = answer(words[name + 1 :])
+    show_money_in(None)
+    return code, said(out), said(err)
+
+
+@contextmanager
+def standing_in(folder: Path) -> Iterator[None]:
+    """What is named by its path is looked for in the folder."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def said(stream: io.TextIOWrapper) -> str:
+    """Everything that was written."""
+    stream.seek(0)
+    return stream.read()
 
 
 def installed_in(folder: Path) -> Path:
