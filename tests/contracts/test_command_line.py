@@ -57,18 +57,18 @@ def test_a_mistyped_plan_is_refused_before_the_search_is_loaded(typed: tuple[str
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_a_listed_verb_works(verb: object, run_gpufleet: Run) -> None:
+def test_a_listed_verb_works(verb: object, ask_gpufleet: Run) -> None:
     name, module, purpose = verb  # type: ignore[misc]
     assert import_module(module).app
     assert purpose.endswith(".") is False
-    done = run_gpufleet(name, "--help")
+    done = ask_gpufleet(name, "--help")
     assert done.returncode == 0
     assert f"Usage: gpufleet {name}" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_the_overview_lists_every_verb_once(run_gpufleet: Run) -> None:
-    done = run_gpufleet("--help")
+def test_the_overview_lists_every_verb_once(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("--help")
     listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
     assert listed == [verb.name for verb in VERBS]
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -92,10 +92,10 @@ GROUPS = [verb for verb in VERBS if is_group(import_module(verb.module).app)]
 
 
 @pytest.mark.parametrize("verb", GROUPS, ids=lambda verb: verb.name)
-def test_a_bare_group_lists_its_verbs_with_what_each_is_for(verb: Verb, run_gpufleet: Run) -> None:
-    done = run_gpufleet(verb.name)
+def test_a_bare_group_lists_its_verbs_with_what_each_is_for(verb: Verb, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet(verb.name)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run_gpufleet(verb.name, "--help").stdout
+    assert done.stdout == ask_gpufleet(verb.name, "--help").stdout
     listed = [line.split() for line in done.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
     assert [words[0] for words in listed] == list(sub_verbs(import_module(verb.module).app))
     assert min(map(len, listed)) > 2
@@ -103,17 +103,17 @@ def test_a_bare_group_lists_its_verbs_with_what_each_is_for(verb: Verb, run_gpuf
 
 
 @pytest.mark.parametrize("name", SUCH_AS)
-def test_the_example_of_a_verb_that_lacks_a_word_can_be_typed(name: str, run_gpufleet: Run) -> None:
+def test_the_example_of_a_verb_that_lacks_a_word_can_be_typed(name: str, ask_gpufleet: Run) -> None:
     words = shlex.split(SUCH_AS[name])
     words = [f"{REPOSITORY}/{w}" if w.startswith(("measurements/", "examples/")) else w for w in words]
-    done = run_gpufleet(*words[1:])
+    done = ask_gpufleet(*words[1:])
     assert " ".join(words[1:]).startswith(name)
     assert done.returncode in (0, 3), done.stderr
 
 
-def test_help_on_a_verb_of_a_group_can_be_asked_either_way_round(run_gpufleet: Run) -> None:
-    assert run_gpufleet("help", "plan", "serve").stdout == run_gpufleet("plan", "serve", "--help").stdout
-    assert "Did you mean serve?" in run_gpufleet("help", "plan", "sevre").stderr
+def test_help_on_a_verb_of_a_group_can_be_asked_either_way_round(ask_gpufleet: Run) -> None:
+    assert ask_gpufleet("help", "plan", "serve").stdout == ask_gpufleet("plan", "serve", "--help").stdout
+    assert "Did you mean serve?" in ask_gpufleet("help", "plan", "sevre").stderr
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V", "version"])
@@ -121,6 +121,6 @@ def test_the_version_is_that_of_the_installed_package(flag: str, run_gpufleet: R
     assert run_gpufleet(flag).stdout == f"gpufleet {version('gpu-fleet-optimizer')}\n"
 
 
-def test_help_on_a_verb_can_be_asked_either_way_round(run_gpufleet: Run) -> None:
+def test_help_on_a_verb_can_be_asked_either_way_round(ask_gpufleet: Run) -> None:
     for verb in VERBS:
-        assert run_gpufleet("help", verb.name).stdout == run_gpufleet(verb.name, "--help").stdout
+        assert ask_gpufleet("help", verb.name).stdout == ask_gpufleet(verb.name, "--help").stdout

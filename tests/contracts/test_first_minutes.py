@@ -41,23 +41,23 @@ def test_the_demo_answers_within_seconds_and_fits_the_screen(
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command)
-def test_the_demo_shows_what_its_commands_print(step: object, run_gpufleet: Run) -> None:
+def test_the_demo_shows_what_its_commands_print(step: object, ask_gpufleet: Run) -> None:
     _, command, paragraphs = step  # type: ignore[misc]
-    printed = run_gpufleet(*shlex.split(command)[1:]).stdout
-    assert "\n\n".join(printed.split("\n\n")[:paragraphs]).rstrip() in run_gpufleet("demo").stdout
+    printed = ask_gpufleet(*shlex.split(command)[1:]).stdout
+    assert "\n\n".join(printed.split("\n\n")[:paragraphs]).rstrip() in ask_gpufleet("demo").stdout
 
 
-def test_every_command_that_the_demo_ends_with_can_be_typed(run_gpufleet: Run) -> None:
-    after = run_gpufleet("demo").stdout.partition("Type next\n")[2]
+def test_every_command_that_the_demo_ends_with_can_be_typed(ask_gpufleet: Run) -> None:
+    after = ask_gpufleet("demo").stdout.partition("Type next\n")[2]
     commands = [line.strip() for line in after.splitlines() if line.startswith("  gpufleet ")]
     assert len(commands) >= 3
     for command in commands:
-        done = run_gpufleet(*shlex.split(command.replace("YOUR_MODEL", "llama-3.1-8b"))[1:])
+        done = ask_gpufleet(*shlex.split(command.replace("YOUR_MODEL", "llama-3.1-8b"))[1:])
         assert done.returncode == 0, done.stderr
 
 
-def test_the_doctor_looks_at_everything_that_an_answer_rests_on(run_gpufleet: Run) -> None:
-    done = run_gpufleet("doctor", "-o", "json")
+def test_the_doctor_looks_at_everything_that_an_answer_rests_on(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("doctor", "-o", "json")
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert done.returncode == 0
     assert list(checks) == [
@@ -65,7 +65,7 @@ def test_the_doctor_looks_at_everything_that_an_answer_rests_on(run_gpufleet: Ru
         "GPU",
     ]  # fmt: skip
     assert checks["Python"]["found"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert max(map(len, run_gpufleet("doctor").stdout.splitlines())) <= 80
+    assert max(map(len, ask_gpufleet("doctor").stdout.splitlines())) <= 80
 
 
 def test_the_doctor_says_how_old_prices_are_and_when_they_are_old() -> None:
@@ -98,13 +98,13 @@ def test_the_doctor_exits_1_and_names_the_command_when_a_package_is_missing(monk
     assert (packages.status, packages.hint) == ("missing", "python -m pip install numpy")
 
 
-def test_the_doctor_exits_5_when_tables_of_the_user_cannot_be_read(run_gpufleet: Run, tmp_path: Path) -> None:
-    done = run_gpufleet("doctor", GPUFLEET_CATALOG=str(tmp_path / "nowhere"))
+def test_the_doctor_exits_5_when_tables_of_the_user_cannot_be_read(ask_gpufleet: Run, tmp_path: Path) -> None:
+    done = ask_gpufleet("doctor", GPUFLEET_CATALOG=str(tmp_path / "nowhere"))
     assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout.startswith("Missing: catalog.")
     assert "nowhere" in done.stdout
     (tmp_path / "gpufleet.toml").write_text("engine = true", encoding="utf-8")
-    broken = run_gpufleet("doctor")
+    broken = ask_gpufleet("doctor")
     assert broken.returncode == 5
     assert "'engine' cannot be read" in " ".join(broken.stdout.split())
     assert broken.stdout.startswith("Missing: settings."), "the tables are fine"
@@ -136,9 +136,9 @@ def test_a_gpu_is_seen_where_its_driver_names_it(
     assert installation.gpu_check().found == found
 
 
-def test_settings_name_every_key_and_where_it_was_set(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_settings_name_every_key_and_where_it_was_set(ask_gpufleet: Run, tmp_path: Path) -> None:
     (tmp_path / "gpufleet.toml").write_text('engine = "sglang"', encoding="utf-8")
-    done = run_gpufleet("config", "-o", "json", GPUFLEET_SLO="ttft<1s", GPUFLEET_SLOO="x")
+    done = ask_gpufleet("config", "-o", "json", GPUFLEET_SLO="ttft<1s", GPUFLEET_SLOO="x")
     told = json.loads(done.stdout)
     origins = {row["key"]: row["origin"] for row in told["settings"]}
     assert list(origins) == list(KEYS)
@@ -146,21 +146,21 @@ def test_settings_name_every_key_and_where_it_was_set(run_gpufleet: Run, tmp_pat
     assert told["notes"] == ["GPUFLEET_SLOO means nothing here; GPUFLEET_SLO does."]
 
 
-def test_the_stated_defaults_are_those_of_a_plan(run_gpufleet: Run) -> None:
-    plan = inputs_of(run_gpufleet(*PLAN, "-o", "json"))
+def test_the_stated_defaults_are_those_of_a_plan(ask_gpufleet: Run) -> None:
+    plan = inputs_of(ask_gpufleet(*PLAN, "-o", "json"))
     names = {"pricing": "price kinds", "slo": "objectives"}
     asked = [key for key in KEYS if key not in ("catalog", "currency")]
     stated = {key: plan[names.get(key, key)][0].split(" (")[0] for key in asked}
     assert stated == {key: KEYS[key].default for key in asked}
 
 
-def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(ask_gpufleet: Run, tmp_path: Path) -> None:
     (tmp_path / "gpufleet.toml").write_text(
         'clouds = ["aws"]\nengine = "sglang"\nheadroom = "50%"\npricing = "spot"', encoding="utf-8"
     )
     (tmp_path / "chat.yaml").write_text("clouds: gcp\nengine: tensorrt-llm", encoding="utf-8")
     words = (*PLAN, "--workload", "chat.yaml", "--engine", "vllm", "-o", "json")
-    plan = inputs_of(run_gpufleet(*words, GPUFLEET_HEADROOM="40%"))
+    plan = inputs_of(ask_gpufleet(*words, GPUFLEET_HEADROOM="40%"))
     assert plan["engine"][0].startswith("vllm")
     assert plan["engine"][1] == "given"
     assert plan["clouds"] == ("gcp", "file")
@@ -168,40 +168,40 @@ def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(run_gpuf
     assert plan["price kinds"] == ("spot", "config")
 
 
-def test_a_plan_says_what_the_configuration_gave(run_gpufleet: Run) -> None:
-    page = " ".join(run_gpufleet(*PLAN, GPUFLEET_CLOUDS="gcp", GPUFLEET_ENGINE="sglang").stdout.split())
+def test_a_plan_says_what_the_configuration_gave(ask_gpufleet: Run) -> None:
+    page = " ".join(ask_gpufleet(*PLAN, GPUFLEET_CLOUDS="gcp", GPUFLEET_ENGINE="sglang").stdout.split())
     assert "From your configuration: engine sglang" in page
     assert "clouds gcp." in page
     assert "Assumed: on demand prices; 20% headroom; all regions, GPUs; lengths spread: " in page
 
 
-def test_a_serving_engine_that_is_preferred_does_not_stop_encoders(run_gpufleet: Run) -> None:
-    done = run_gpufleet("encode", "bge-base-en-v1.5", "--gpus", "L4", "--in", "128", GPUFLEET_ENGINE="sglang")
+def test_a_serving_engine_that_is_preferred_does_not_stop_encoders(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("encode", "bge-base-en-v1.5", "--gpus", "L4", "--in", "128", GPUFLEET_ENGINE="sglang")
     assert "with text-embeddings-inference" in " ".join(done.stdout.split())
 
 
-def test_an_engine_that_is_preferred_holds_for_every_verb_that_serves(run_gpufleet: Run) -> None:
-    fit = run_gpufleet("fit", "llama-3.1-8b", "--gpus", "L40S", "-o", "json", GPUFLEET_ENGINE="sglang")
+def test_an_engine_that_is_preferred_holds_for_every_verb_that_serves(ask_gpufleet: Run) -> None:
+    fit = ask_gpufleet("fit", "llama-3.1-8b", "--gpus", "L40S", "-o", "json", GPUFLEET_ENGINE="sglang")
     assert json.loads(fit.stdout)["engine"] == "SGLang"
 
 
-def test_a_wrong_preference_is_blamed_on_where_it_was_set(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_wrong_preference_is_blamed_on_where_it_was_set(ask_gpufleet: Run, tmp_path: Path) -> None:
     (tmp_path / "gpufleet.toml").write_text('engine = "vlmm"', encoding="utf-8")
-    done = run_gpufleet(*PLAN)
+    done = ask_gpufleet(*PLAN)
     assert done.returncode == 2
     assert "unknown engine 'vlmm'. Did you mean vllm?" in done.stderr
     assert done.stderr.endswith("'engine' is set in gpufleet.toml.\n")
-    typed = run_gpufleet(*PLAN, "--engine", "sglangg")
+    typed = ask_gpufleet(*PLAN, "--engine", "sglangg")
     assert "is set in" not in typed.stderr
 
 
-def test_tables_of_the_user_are_found_by_preference(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_tables_of_the_user_are_found_by_preference(ask_gpufleet: Run, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     (tables / "accelerators").mkdir(parents=True)
     (tables / "gpu_aliases.toml").write_text('"our-card" = "L40S"', encoding="utf-8")
-    assert run_gpufleet("fit", "llama-3.1-8b", "--gpus", "our-card").returncode == 2
+    assert ask_gpufleet("fit", "llama-3.1-8b", "--gpus", "our-card").returncode == 2
     (tmp_path / "gpufleet.toml").write_text('catalog = "tables"', encoding="utf-8")
-    assert "on 1x L40S" in run_gpufleet("fit", "llama-3.1-8b", "--gpus", "our-card").stdout
+    assert "on 1x L40S" in ask_gpufleet("fit", "llama-3.1-8b", "--gpus", "our-card").stdout
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_completion_is_installed_for_the_shell_that_is_used(run_gpufleet: Run, t
     assert "gpufleet" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
 
 
-def test_preferences_lie_under_jobs_and_under_services_with_classes(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_preferences_lie_under_jobs_and_under_services_with_classes(ask_gpufleet: Run, tmp_path: Path) -> None:
     (tmp_path / "gpufleet.toml").write_text('clouds = "gcp"\nslo = "ttft<1s"\nheadroom = "50%"', encoding="utf-8")
-    job = run_gpufleet(
+    job = ask_gpufleet(
         "plan",
         "batch",
         "llama-3.1-8b",
@@ -254,21 +254,21 @@ def test_preferences_lie_under_jobs_and_under_services_with_classes(run_gpufleet
         "  long: {share: 50%, in: 4000, out: 100}",
         encoding="utf-8",
     )
-    kinds = run_gpufleet("plan", "serve", "--workload", "kinds.yaml", "-o", "json")
+    kinds = ask_gpufleet("plan", "serve", "--workload", "kinds.yaml", "-o", "json")
     assert inputs_of(kinds)["clouds"] == ("gcp", "config")
 
 
-def test_a_workload_file_goes_before_preferences_in_a_comparison_too(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_a_workload_file_goes_before_preferences_in_a_comparison_too(ask_gpufleet: Run, tmp_path: Path) -> None:
     (tmp_path / "chat.yaml").write_text(
         "model: llama-3.1-8b\nrate: 1/s\nin: 100\nout: 100\nengine: vllm", encoding="utf-8"
     )
     words = ("compare", "H100", "L40S", "--workload", "chat.yaml", "-o", "json")
-    assert run_gpufleet(*words, GPUFLEET_ENGINE="sglang").stdout == run_gpufleet(*words).stdout
-    assert run_gpufleet(*words, "--engine", "sglang").stdout != run_gpufleet(*words).stdout
+    assert ask_gpufleet(*words, GPUFLEET_ENGINE="sglang").stdout == ask_gpufleet(*words).stdout
+    assert ask_gpufleet(*words, "--engine", "sglang").stdout != ask_gpufleet(*words).stdout
 
 
-def test_where_a_preference_is_set_is_said_once(run_gpufleet: Run) -> None:
+def test_where_a_preference_is_set_is_said_once(ask_gpufleet: Run) -> None:
     """The demo asks a command inside of a command; both know where the folder was named."""
-    done = run_gpufleet("demo", GPUFLEET_CATALOG="nowhere")
+    done = ask_gpufleet("demo", GPUFLEET_CATALOG="nowhere")
     assert done.returncode == 2
     assert done.stderr.count("'catalog' is set in GPUFLEET_CATALOG.") == 1
