@@ -37,6 +37,8 @@ plan: $(VENV)/installed.stamp
 	@$(BIN)/gpufleet plan serve --workload $(WORKLOAD)
 
 .NOTPARALLEL:
+# Tests run hundreds of commands; each would compile the package anew where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 test: lint types contracts pytest
 
