@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +21,14 @@ from gpufleet.simulate.state import DRAINING, OFF, READY, STARTING
 from gpufleet.simulate.step_table import StepTable
 
 NEVER_CUT = 1 << 20
+LAUNCHES = {"launches_s": 0.05, "piece_launches_s": 0.02, "piece_tokens": 64}
 COLUMNS = ("first_token_s", "finish_s", "fate", "replica", "cached_tokens", "preemptions", "retries")
+
+
+@lru_cache(maxsize=None, typed=True)
+def among(*values: Any) -> st.SearchStrategy[Any]:
+    """One of these: a strategy is checked when it is first drawn from, so that one of them serves all draws."""
+    return st.sampled_from(values)
 
 
 def table_of(
@@ -56,41 +64,41 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
     """Rules of an engine, small enough for every limit to be met."""
     mixes_prompts = draw(st.booleans())
     return EngineRules(
-        largest_batch=draw(st.sampled_from([1, 2, 5, 16])),
-        step_tokens=draw(st.sampled_from([1, 3, 16, 64, NEVER_CUT])),
+        largest_batch=draw(among(1, 2, 5, 16)),
+        step_tokens=draw(among(1, 3, 16, 64, NEVER_CUT)),
         num_blocks=num_blocks,
-        spare_blocks=draw(st.sampled_from([0, 0, 2])),
-        block_tokens=draw(st.sampled_from([1, 4, 16])),
-        groups=draw(st.sampled_from([1, 1, 2])),
+        spare_blocks=draw(among(0, 0, 2)),
+        block_tokens=draw(among(1, 4, 16)),
+        groups=draw(among(1, 1, 2)),
         mixes_prompts=mixes_prompts,
         waits_for_host=not mixes_prompts and draw(st.booleans()),
-        is_static=draw(st.sampled_from([False, False, False, True])),
-        reserves_answers=draw(st.sampled_from([False, False, True])),
-        prompt_alone_ratio=draw(st.sampled_from([0.5, 1.0, 1.3])),
-        **draw(st.sampled_from([{}, {"launches_s": 0.05, "piece_launches_s": 0.02, "piece_tokens": 64}])),
+        is_static=draw(among(False, False, False, True)),
+        reserves_answers=draw(among(False, False, True)),
+        prompt_alone_ratio=draw(among(0.5, 1.0, 1.3)),
+        **(LAUNCHES if draw(among(False, True)) else {}),
         busy_launch_ratio=float(mixes_prompts),
-        request_s=draw(st.sampled_from([0.0, 0.01])),
-        token_s=draw(st.sampled_from([0.0, 1e-4])),
-        late_steps=draw(st.sampled_from([0.0, 1.5])),
-        late_s=draw(st.sampled_from([0.0, 0.01])),
-        poll_steps=draw(st.sampled_from([1, 1, 4])),
-        gather_steps=draw(st.sampled_from([0, 3])) if waits_for_batches else 0,
-        batch_wait_steps=draw(st.sampled_from([0, 4])) if waits_for_batches else 0,
-        batch_wait_tokens=draw(st.sampled_from([100, 1000])),
+        request_s=draw(among(0.0, 0.01)),
+        token_s=draw(among(0.0, 1e-4)),
+        late_steps=draw(among(0.0, 1.5)),
+        late_s=draw(among(0.0, 0.01)),
+        poll_steps=draw(among(1, 1, 4)),
+        gather_steps=draw(among(0, 3)) if waits_for_batches else 0,
+        batch_wait_steps=draw(among(0, 4)) if waits_for_batches else 0,
+        batch_wait_tokens=draw(among(100, 1000)),
     )
 
 
 @st.composite
 def copies(draw: st.DrawFn, waits_for_batches: bool = False) -> Copy:
     """A model on GPUs whose pool holds everything, or hardly more than one request."""
-    blocks = draw(st.sampled_from([1, 8, 20, 20, 60, 100_000]))
+    blocks = draw(among(1, 8, 20, 20, 60, 100_000))
     return Copy(draw(rules(blocks, waits_for_batches)), draw(tables()))
 
 
 @st.composite
 def changes(draw: st.DrawFn, members: int) -> tuple[Change, ...]:
     """Replicas that drain, are lost and come back."""
-    states = st.sampled_from([OFF, STARTING, READY, DRAINING])
+    states = among(OFF, STARTING, READY, DRAINING)
     one = st.builds(Change, st.floats(-0.5, 12.0), st.integers(0, members - 1), states)
     return tuple(sorted(draw(st.lists(one, max_size=4)), key=lambda change: change.time_s))
 
@@ -99,8 +107,8 @@ def changes(draw: st.DrawFn, members: int) -> tuple[Change, ...]:
 def members(draw: st.DrawFn, num_copies: int) -> tuple[Member, ...]:
     """One to four replicas that do all, or pools that prefill and decode."""
     copy = st.integers(0, num_copies - 1)
-    alike = st.builds(Member, copy, is_ready=st.sampled_from([True, True, True, False]))
-    if not draw(st.sampled_from([False, False, True])):
+    alike = st.builds(Member, copy, is_ready=among(True, True, True, False))
+    if not draw(among(False, False, True)):
         return tuple(draw(st.lists(alike, min_size=1, max_size=4)))
     pools = ((draw(st.integers(1, 2)), 1), (draw(st.integers(1, 2)), 2))
     return tuple(Member(draw(copy), role) for count, role in pools for _ in range(count))
@@ -114,18 +122,18 @@ def clusters(draw: st.DrawFn, is_open: bool = False, waits_for_batches: bool = F
     return Cluster(
         copies=made,
         members=some,
-        routing=draw(st.sampled_from(ROUTINGS)),
-        clients=None if is_open else draw(st.sampled_from([None, None, 1, 5])),
-        think_s=draw(st.sampled_from([0.0, 0.3])),
-        timeout_s=draw(st.sampled_from([math.inf, math.inf, 0.5])),
-        most_waiting=draw(st.sampled_from([None, None, 2])),
-        retries=draw(st.sampled_from([0, 2])),
-        backoff_s=draw(st.sampled_from([0.0, 0.7])),
-        transfer_fixed_s=draw(st.sampled_from([0.0, 0.01])),
-        transfer_s_per_token=draw(st.sampled_from([0.0, 1e-4])),
+        routing=draw(among(*ROUTINGS)),
+        clients=None if is_open else draw(among(None, None, 1, 5)),
+        think_s=draw(among(0.0, 0.3)),
+        timeout_s=draw(among(math.inf, math.inf, 0.5)),
+        most_waiting=draw(among(None, None, 2)),
+        retries=draw(among(0, 2)),
+        backoff_s=draw(among(0.0, 0.7)),
+        transfer_fixed_s=draw(among(0.0, 0.01)),
+        transfer_s_per_token=draw(among(0.0, 1e-4)),
         changes=draw(changes(len(some))),
-        keeps_prefixes=draw(st.sampled_from([True, True, False])),
-        copy_of_class=draw(st.sampled_from([(), (), (0, len(made) - 1)])),
+        keeps_prefixes=draw(among(True, True, False)),
+        copy_of_class=draw(among((), (), (0, len(made) - 1))),
     )
 
 
@@ -137,8 +145,8 @@ def crowded_clusters(draw: st.DrawFn) -> Cluster:
     return replace(
         cluster,
         copies=copies,
-        timeout_s=draw(st.sampled_from([math.inf, 0.1, 0.3])),
-        routing=draw(st.sampled_from(["least_tokens", "least_kv", "prefix_aware", "round_robin"])),
+        timeout_s=draw(among(math.inf, 0.1, 0.3)),
+        routing=draw(among("least_tokens", "least_kv", "prefix_aware", "round_robin")),
     )
 
 
@@ -147,10 +155,10 @@ def crowded_rules(draw: st.DrawFn, given: EngineRules) -> EngineRules:
     """Blocks taken as sequences grow, few and small ones."""
     return replace(
         given,
-        largest_batch=draw(st.sampled_from([2, 5, 16])),
-        step_tokens=draw(st.sampled_from([16, 64, NEVER_CUT])),
+        largest_batch=draw(among(2, 5, 16)),
+        step_tokens=draw(among(16, 64, NEVER_CUT)),
         num_blocks=draw(st.integers(10, 40)),
-        block_tokens=draw(st.sampled_from([1, 2, 4])),
+        block_tokens=draw(among(1, 2, 4)),
         is_static=False,
         reserves_answers=False,
     )
@@ -159,13 +167,13 @@ def crowded_rules(draw: st.DrawFn, given: EngineRules) -> EngineRules:
 @st.composite
 def requests(draw: st.DrawFn, longest_tokens: tuple[int, ...] = (3, 40, 40, 120)) -> Requests:
     """Up to forty requests: some at once, some longer than a pool, some with the beginning of another."""
-    count = draw(st.sampled_from([1, 8, 40, 40]))
+    count = draw(among(1, 8, 40, 40))
     dice = np.random.default_rng(draw(st.integers(0, 2**32)))
-    longest = draw(st.sampled_from(longest_tokens))
-    arrival_s = np.sort(dice.uniform(0, draw(st.sampled_from([0.0, 1.0, 10.0])), count))
+    longest = draw(among(*longest_tokens))
+    arrival_s = np.sort(dice.uniform(0, draw(among(0.0, 1.0, 10.0)), count))
     prompts, answers = dice.integers(1, longest + 1, (2, count))
     classes = dice.integers(0, draw(st.integers(1, 2)), count)
-    prefix = draw(st.none() | st.builds(lambda size: prefix_of(dice, size, prompts), st.sampled_from([4, 10, 16])))
+    prefix = draw(st.none() | st.builds(lambda size: prefix_of(dice, size, prompts), among(4, 10, 16)))
     return Requests(arrival_s, prompts, answers, classes, ("urgent", "other"), prefix)
 
 
