@@ -84,9 +84,9 @@ def training_sections(
     report: AccuracyReport, files: Sequence[MeasurementFile], folder: Path, models: Path | None
 ) -> list[str]:
     """The texts and tables about training; nothing without rows of training that were left out."""
-    groups = [*groups_of(read_unseen(folder / LEFT_OUT_NAME)), *memory_groups()]
     timed = [file for file in files if file.kind == "training_throughput"]
-    if not groups or not timed:
+    groups = [*groups_of(read_unseen(folder / LEFT_OUT_NAME)), *memory_groups()] if timed else []
+    if not groups:
         return []
     seen = {place_of(figure): figure for file in report.files for figure in file.figures}
     parts = [part for group in groups for part in group.split() if group.kind != APART]
