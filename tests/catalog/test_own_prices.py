@@ -168,7 +168,7 @@ def test_terms_hold_from_the_day_on_which_they_begin(
     agreed = write(tmp_path / "agreed", name, columns, text.format(day="2026-10-01"))
     now, before = load_catalog(agreed, TODAY), load_catalog(agreed, TODAY, as_of=date(2026, 9, 1))
     shipped = load_catalog(today=TODAY)
-    assert {o for o in now.offers if o not in shipped.offers}
+    assert set(now.offers) - set(shipped.offers)
     assert set(before.offers) <= set(shipped.offers)
     later = write(tmp_path / "later", name, columns, text.format(day="2027-01-01"))
     with pytest.raises(UsageError, match=rf"{name} line 2: .*begins in the future; found '2027-01-01'"):

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -57,6 +57,11 @@ def at(offer: Offer, factor: float) -> Offer:
     return replace(offer, price_per_instance_usd_per_hour=factor * price_usd(offer))
 
 
+def without(offers: Iterable[Offer], some: Iterable[Offer]) -> list[Offer]:
+    left_out = set(some)
+    return [offer for offer in offers if offer not in left_out]
+
+
 def rows_of(cloud: str, kind: PriceKind) -> list[Offer]:
     return [o for o in shipped(cloud, kind) if CATALOG.instance_of(o).gpu_count >= 1]
 
@@ -79,7 +84,7 @@ def test_no_row_of_any_cloud_moves_by_a_slip_unseen(cloud: str, kind: str) -> No
 
 def test_the_largest_cut_of_a_list_price_that_was_seen_is_taken() -> None:
     before = [at(o, 98.32 / 55.04) if o.instance == "p5.48xlarge" else o for o in shipped("aws")]
-    tables = replace(CATALOG, offers=(*(o for o in CATALOG.offers if o not in shipped("aws")), *before))
+    tables = replace(CATALOG, offers=(*without(CATALOG.offers, shipped("aws")), *before))
     found = weighed(tables, before, shipped("aws"), Accepted())
     assert not found.waiting
     assert found.taken == shipped("aws")
@@ -209,7 +214,7 @@ def test_a_price_does_not_creep_away_from_other_clouds_in_steps_that_are_each_us
     while not found.waiting and steps < 10:
         listed = [at(o, 0.6) if o.instance == "p5.48xlarge" else o for o in before]
         found, steps = weighed(tables, before, listed, Accepted()), steps + 1
-        tables = replace(tables, offers=(*(o for o in tables.offers if o not in before), *found.taken))
+        tables = replace(tables, offers=(*without(tables.offers, before), *found.taken))
         before = found.taken
     assert steps < 5
     assert {price.offer.instance for price in found.waiting} == {"p5.48xlarge"}
