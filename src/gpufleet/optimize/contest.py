@@ -25,7 +25,7 @@ from gpufleet.optimize.placement import Hosted, machines_for, once_per_host, ove
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
-NOBODY, MOST_MULTIPLES = -1, 20_000
+NOBODY, MOST_MULTIPLES, RATES_AT_ONCE = -1, 20_000, 128
 Key = tuple[str, str, str]
 
 
@@ -79,6 +79,13 @@ class Hosts:
         asked = np.atleast_1d(np.asarray(rates, dtype=np.float64))
         if not self.instances:
             return Counts(np.zeros((0, len(asked))), np.zeros((0, len(asked))))
+        blocks = np.split(asked, range(RATES_AT_ONCE, len(asked), RATES_AT_ONCE))
+        found = [self._counts(requests_per_s, demand, block) for block in blocks]
+        machines, quiet = ([getattr(counts, name) for counts in found] for name in ("machines", "quiet"))
+        return Counts(np.concatenate(machines, axis=1), np.concatenate(quiet, axis=1))
+
+    def _counts(self, requests_per_s: FloatArray, demand: Demand, asked: FloatArray) -> Counts:
+        """The same of a few rates, whose numbers of all pairs fit the cache of a processor."""
         busy = self.needed(requests_per_s, demand, asked)
         if demand.quiet is None:
             fewest = np.asarray(np.minimum.reduceat(busy, self.first_pair, axis=0))
