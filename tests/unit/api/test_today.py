@@ -96,14 +96,14 @@ def test_what_remains_after_shrinking_is_kept() -> None:
 
 def test_a_saving_that_the_slow_end_takes_back_is_too_close_to_call() -> None:
     """One machine too many as expected; at the slow end of the range it is needed."""
-    needed = alone_on("aws:p5.48xlarge", 20.0).instance_count
-    slow = alone_on("aws:p5.48xlarge", 20.0, confidence=0.9).instance_count
+    needed = alone_on("aws:p5.48xlarge", 20.0, rate=49.5).instance_count
+    slow = alone_on("aws:p5.48xlarge", 20.0, rate=49.5, confidence=0.9).instance_count
     assert slow > needed
-    today = judged(f"{slow} aws:p5.48xlarge@20/machine/h")
+    today = judged(f"{slow} aws:p5.48xlarge@20/machine/h", rate=49.5)
     assert today.needed_machines is not None
     assert (today.needed_machines.value, today.needed_machines.high) == (needed, slow)
     assert (today.step, today.is_close) == ("shrink", True)
-    assert said(planned(f"{slow} aws:p5.48xlarge@20/machine/h")).count("Too close to call") >= 1
+    assert said(planned(f"{slow} aws:p5.48xlarge@20/machine/h", rate=49.5)).count("Too close to call") >= 1
     assert today.saving_usd_per_month is not None
     assert today.saving_usd_per_month.low == pytest.approx(0.0)
 
