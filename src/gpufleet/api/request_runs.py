@@ -13,7 +13,7 @@ from gpufleet.api.requests import RequestKind
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.api.started_engines import client_of
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.run_ranges import RunRanges, load_run_ranges
+from gpufleet.catalog.run_ranges import RunRange, RunRanges, load_run_ranges
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
@@ -85,14 +85,14 @@ class Pace:
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """Seconds of every counted request by draw, how sure the physics under them is, and how far runs lie beside it.
+    """Seconds of every counted request by draw, how sure the physics under them is, and what runs make of its range.
 
     `paces`: the run with steps as short and as long as the range of the physics says; none where queues do not differ.
     """
 
     draws: Sequence[Mapping[str, FloatArray]]
     physics: ServingEstimate | None
-    spreads: RunRanges = field(default_factory=dict)
+    ranges: RunRanges = field(default_factory=dict)
     paces: tuple[Pace, Pace] | None = None
 
     @classmethod
@@ -107,8 +107,8 @@ class Replayed:
     def figure(self, time: str, statistic: str) -> Figure | None:
         """A statistic of one of TIMES, the mean of all draws; None where no request was answered.
 
-        The range is the closed form's about its own figure, times what queues add where all steps are as short or as
-        long as that says, and what runs of this kind have beside it.
+        The range is what runs of this kind keep of the closed form's about its own figure, times what queues add where
+        all steps are as short or as long as that says, and have beside it.
         """
         value = mean_over_draws(self.draws, time, statistic)
         if not math.isfinite(value):
@@ -116,10 +116,10 @@ class Replayed:
         own = None if self.physics is None else figure_of(self.physics, time)
         if own is None or not own.value > 0 or not math.isfinite(own.value):
             return Figure(value=value, unit="s", grade="" if own is None else own.grade)
-        beside = self.spreads.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", 0.0)
+        learnt = self.ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
         queues = [pace.beyond_ratio(time, statistic, value) for pace in self.paces or ()] or [1.0, 1.0]
         low, high = (
-            None if end is None else value * widened(end / own.value * queue, beside)
+            None if end is None else value * learnt.end(end / own.value * queue)
             for end, queue in zip((own.low, own.high), queues, strict=True)
         )
         return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
@@ -145,16 +145,6 @@ def kind_of_run(experiment: Experiment, latency_s: float) -> str:
     if experiment.clients is not None:
         return "clients"
     return "steady" if experiment.window_s >= STEADY_LATENCIES * latency_s else "burst"
-
-
-def widened(ratio: float, log_spread: float) -> float:
-    """An end of a range, as a ratio of its figure, with another spread that adds in squares   [1].
-
-    >>> round(widened(1.2, 0.0), 3), widened(0.5, 1.0) < 0.5
-    (1.2, True)
-    """
-    log_ratio = math.log(ratio) if ratio > 0 else -math.inf
-    return math.exp(math.copysign(math.hypot(log_ratio, log_spread), log_ratio))
 
 
 def figure_of(estimate: ServingEstimate, time: str) -> Figure:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
-from gpufleet.api.request_runs import Experiment, Pace, results_of, statistic_of, times_of, widened
+from gpufleet.api.request_runs import Experiment, Pace, results_of, statistic_of, times_of
 from gpufleet.api.simulated_copies import copy_of
+from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.questions.copies import CopyQuestion
@@ -107,6 +108,19 @@ def width_of(found: ServingEstimate, quantile: float) -> float:
     return first.high / first.low
 
 
-@given(ratio=st.floats(0.05, 20.0), spread=st.floats(0.0, 2.0))
-def test_another_spread_never_narrows_a_range(ratio: float, spread: float) -> None:
-    assert abs(math.log(widened(ratio, spread))) >= abs(math.log(ratio)) - 1e-9
+@given(ratio=st.floats(0.05, 20.0), kept=st.floats(0.1, 1.0), spread=st.floats(0.0, 2.0))
+def test_a_spread_beside_widens_the_range_of_steps_and_a_part_that_is_kept_narrows_it(
+    ratio: float, kept: float, spread: float
+) -> None:
+    log_ratio = abs(math.log(ratio))
+    assert abs(math.log(RunRange(1.0, spread).end(ratio))) >= log_ratio - 1e-9
+    assert abs(math.log(RunRange(kept, 0.0).end(ratio))) == pytest.approx(kept * log_ratio)
+    assert (RunRange(kept, spread).end(ratio) - 1.0) * (ratio - 1.0) >= 0
+
+
+def test_what_was_learnt_narrows_or_widens_never_both() -> None:
+    learnt = [each for ranges in load_run_ranges().values() for each in ranges.values()]
+    assert all(0 < each.kept <= 1 and each.log_spread >= 0 for each in learnt)
+    assert all(each.kept == 1 or each.log_spread == 0 for each in learnt)
+    assert any(each.kept < 1 for each in learnt)
+    assert any(each.log_spread > 0 for each in learnt)
