@@ -54,9 +54,9 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
 
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TPOT x exp(log_experts) where
-    tokens are routed to experts, for TTFT x `regime_ratio`; kernels:
-    the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
-    `MeasuredSpread.beyond_log`; host: what a host that works while the device waits may take of a step.
+    tokens are routed to experts, for TTFT x `regime_ratio`; kernels: the same of curves lent by another accelerator, 0
+    where they were measured on this one; distance: `MeasuredSpread.beyond_log`; host: what a host that works while the
+    device waits may take of a step.
     """
     known = model.once(measured_spread)
     apart = known.lent_squared + known.beyond_log(model, batch, lengths) ** 2
