@@ -39,6 +39,7 @@ LEAST_BUSY_S = 1e-9
 ENOUGH_REQUESTS, MOST_DRAWS, MOST_REQUESTS = 2000, 5, 100_000
 TIMES = ("ttft", "tpot", "latency")
 MEAN, TAILS = "mean", ("p90", "p95", "p99")
+BEFORE = dict(zip(TAILS, ("p50", *TAILS), strict=False))
 STEADY_LATENCIES = 3
 BALANCED_BY_CONNECTION = "random"
 
@@ -107,6 +108,15 @@ class Replayed:
     def figure(self, time: str, statistic: str) -> Figure | None:
         """A statistic of one of TIMES, the mean of all draws; None where no request was answered.
 
+        A percentile is no lower than the one before it, and so are the ends of its range.
+        """
+        found, before = self.figure_alone(time, statistic), BEFORE.get(statistic)
+        lower = None if found is None or before is None else self.figure(time, before)
+        return found if found is None or lower is None else no_lower(found, lower)
+
+    def figure_alone(self, time: str, statistic: str) -> Figure | None:
+        """The same, whatever the other percentiles are.
+
         The range is what runs of this kind keep of the closed form's about its own figure, times what queues add where
         all steps are as short or as long as that says, and have beside it.
         """
@@ -123,6 +133,20 @@ class Replayed:
             for end, queue in zip((own.low, own.high), queues, strict=True)
         )
         return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+
+
+def no_lower(figure: Figure, lower: Figure) -> Figure:
+    """A figure whose range begins and ends no lower than that of another.
+
+    >>> no_lower(Figure(value=3.0, unit="s", low=1.0, high=9.0), Figure(value=2.5, unit="s", low=2.0, high=4.0)).low
+    2.0
+    """
+    ends = {
+        end: max(mine, least)
+        for end in ("low", "high")
+        if (mine := getattr(figure, end)) is not None and (least := getattr(lower, end)) is not None
+    }
+    return figure.model_copy(update=ends)
 
 
 def paces_of(copy: Copy, experiment: Experiment, physics: ServingEstimate | None) -> tuple[Pace, Pace] | None:
@@ -194,6 +218,12 @@ def times_of(result: Replay, uncounted: int) -> Mapping[str, FloatArray]:
 def mean_running(result: Replay) -> float:
     """Requests that a busy replica holds on average: seconds from arrival to answer over seconds of work   [1]."""
     return float(np.nansum(result.latency_s)) / max(float(np.sum(result.busy_s)), LEAST_BUSY_S)
+
+
+def mean_decoding(result: Replay) -> float:
+    """Sequences that a busy replica decodes on average, one at least: those that wait are none of them   [1]."""
+    decoding_s = float(np.nansum(result.latency_s - result.ttft_s))
+    return max(decoding_s / max(float(np.sum(result.busy_s)), LEAST_BUSY_S), 1.0)
 
 
 def mean_lengths(draws: Sequence[Requests]) -> tuple[float, float]:
@@ -277,7 +307,7 @@ def answered_run(
             "requests_per_s": Figure(value=answered / seconds, unit="1/s", grade=physics.grade),
             "output_tokens_per_s": Figure(value=tokens / seconds, unit="1/s", grade=physics.grade),
             "percentiles": run_percentiles(found),
-            "batch": float(np.mean([mean_running(result) for result in results])),
+            "batch": float(np.mean([mean_decoding(result) for result in results])),
         }
     )
 

@@ -27,6 +27,22 @@ def run_of(**said: object) -> ServingEstimate:
     return estimate(**{**COPY, **said})  # type: ignore[arg-type]
 
 
+def test_requests_that_wait_do_not_decode() -> None:
+    """A thousand clients, of whom the pool of an RTX 4090 holds a fifth."""
+    asked = {"gpus": "RTX-4090:1", "input_tokens": "fixed=128", "output_tokens": "fixed=128", "concurrency": 1024}
+    crowded = run_of(**asked, requests=2000)
+    assert 1 < crowded.batch <= crowded.largest_batch * 1.1
+
+
+@pytest.mark.parametrize("load", [{"rate": "8.5/s", "requests": 20}, {"concurrency": 4, "requests": 60}])
+def test_ends_of_ranges_rise_with_the_percentile_as_figures_do(load: dict[str, object]) -> None:
+    found = run_of(**load).percentiles
+    for time in ("ttft_s", "tpot_s", "latency_s"):
+        for end in ("low", "value", "high"):
+            ends = [getattr(getattr(each, time), end) for each in found]
+            assert ends == sorted(ends), (time, end)
+
+
 def p95_ttft_s(found: ServingEstimate) -> float:
     return next(each.ttft_s.value for each in found.percentiles if each.quantile == 0.95)
 
