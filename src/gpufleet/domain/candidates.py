@@ -62,9 +62,14 @@ class Candidates:
         return Candidates(self.palette, **{name: column[rows] for name, column in self.columns().items()})
 
     @cached_property
+    def devices_per_stage(self) -> IntArray:
+        """GPUs that exchange data in every layer: those of one pipeline stage."""
+        return self.tp * self.attention_dp
+
+    @cached_property
     def num_devices(self) -> IntArray:
         """GPUs of one replica."""
-        return self.tp * self.attention_dp * self.pp
+        return self.devices_per_stage * self.pp
 
     def on(self, instance: Instance) -> IntArray:
         """Rows whose replica fits into one machine of this type and was rated on its link."""
@@ -90,7 +95,7 @@ class Candidates:
     @property
     def moe_tp(self) -> IntArray:
         """Parts that each routed expert is cut into."""
-        return self.tp * self.attention_dp // self.ep
+        return self.devices_per_stage // self.ep
 
     def engine_constant(self, name: str) -> FloatArray:
         """A fitted constant of each candidate's engine."""

@@ -174,7 +174,7 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
-    launched, further = float(model.num_calls[0]), float(model.candidates.tp[0]) - 1
+    launched, further = float(model.num_calls[0]), float(model.candidates.devices_per_stage[0]) - 1
     launch, rank = float(prompt_launches_s(model)[0]) / launched, constant("rank_overhead_s")
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [

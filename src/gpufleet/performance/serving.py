@@ -8,7 +8,7 @@ prefill_mixing_ratio                                    what a prompt among step
 prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, r * eager * calls)
 prefill_launch_ratio                                    r: host time of calls for prompts, over those for single tokens
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
-rank_overhead_s                                         + rank * (tp - 1): a request is handed to every rank
+rank_overhead_s                                         + rank * (ranks of a stage - 1): a request reaches every rank
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
@@ -33,6 +33,7 @@ from gpufleet.performance.shared_steps import (
     ComingPrompts,
     crowding,
     decoding_beside_prompts,
+    growth_short_of_room,
     prompts_in_clumps,
     step_rules,
     steps_met_at_once,
@@ -346,9 +347,9 @@ def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
 
 
 def request_s(candidates: Candidates) -> FloatArray:
-    """Taking a request of any length, and handing it to the processes of all ranks   [s]."""
+    """Taking a request of any length, and handing it to the processes of all ranks of a stage   [s]."""
     known = candidates.engine_constant
-    return np.asarray(known("request_overhead_s") + known("rank_overhead_s") * (candidates.tp - 1))
+    return np.asarray(known("request_overhead_s") + known("rank_overhead_s") * (candidates.devices_per_stage - 1))
 
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
@@ -459,15 +460,17 @@ def slots_beside_waiting(model: StepModel, lengths: Lengths, largest_batch: Floa
 def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
     """Tokens that a crowded KV pool makes an engine prefill again, for each of a prompt   [1].
 
-    crowding x output / input; 0 where answers are set aside whole
+    crowding x short x output / input; 0 where answers are set aside whole
     What an ended answer leaves in the pool is given to prompts that wait, at once. The `output` tokens by which
-    sequences grow until another ends find room only where the newest are preempted; those are computed again.
-    Clients beyond what the engine lets decode do not crowd the pool.
+    sequences grow until another ends find room only where the newest are preempted, as far as too few answers end in
+    the same step (`growth_short_of_room`); those are computed again. Clients beyond what the engine lets decode do not
+    crowd the pool.
     """
-    rules = model.once(step_rules)
-    crowd = np.minimum(concurrency, rules.most_sequences)
-    share = crowding(crowd, slots_beside_waiting(model, lengths, largest_batch))
-    return np.where(rules.sets_aside, 0.0, share * lengths.output_tokens / lengths.input_tokens)
+    rules, slots = model.once(step_rules), slots_beside_waiting(model, lengths, largest_batch)
+    share = crowding(np.minimum(concurrency, rules.most_sequences), slots)
+    ended_per_step = slots / model.candidates.num_groups / lengths.output_tokens
+    short = growth_short_of_room(ended_per_step, 1.0 + lengths.input_tokens / lengths.output_tokens)
+    return np.where(rules.sets_aside, 0.0, share * short * lengths.output_tokens / lengths.input_tokens)
 
 
 def most_beside_prompts(model: StepModel, lengths: Lengths) -> FloatArray:

@@ -19,6 +19,7 @@ from gpufleet.records import dataclass
 FEWEST_PROMPTS = 1e-12
 NO_STEPS = np.zeros(1)
 CLUMP_STEPS = 6
+MOST_ENDED = 16
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
 UNDER_WAY = 0.5
@@ -194,6 +195,25 @@ def crowding(clients: Floats, slots: Floats) -> FloatArray:
     [0.0, 0.5, 1.0]
     """
     return np.asarray(np.clip((np.asarray(clients) / slots - 1) / CROWDED_RATIO, 0.0, 1.0))
+
+
+def growth_short_of_room(ended_per_step: Floats, freed_ratio: Floats) -> FloatArray:
+    """Share of what sequences of a full pool grow by for which too few answers end in the same step   [1].
+
+    sum over k of P(k) max(1 - k f / m, 0), P: Poisson of mean m
+    m: answers that end in a step on average (`ended_per_step`), each of which frees f (`freed_ratio`) times the tokens
+    by which all sequences grow from one end to the next. Where an end is rare, prompts have taken what the last one
+    left before others grew; where many come in a step, they make room for the growth of that step.
+
+    >>> growth_short_of_room([1e-6, 1.0, 4.0], [2.0, 2.0, 2.0]).round(2).tolist()
+    [1.0, 0.37, 0.06]
+    """
+    mean = np.maximum(np.asarray(ended_per_step, dtype=np.float64), FEWEST_PROMPTS)
+    chance, short = np.exp(-mean), np.exp(-mean)
+    for ended in range(1, MOST_ENDED):
+        chance = chance * mean / ended
+        short = short + chance * np.maximum(1.0 - ended * np.asarray(freed_ratio) / mean, 0.0)
+    return np.asarray(short)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 
@@ -42,7 +43,7 @@ from gpufleet.performance.serving import (
     synchrony,
     tpot_s,
 )
-from gpufleet.performance.shared_steps import step_rules
+from gpufleet.performance.shared_steps import growth_short_of_room, step_rules
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
 
@@ -130,6 +131,8 @@ def test_ranks_wait_for_the_slowest_in_each_all_reduce() -> None:
 def test_a_request_is_handed_to_every_rank() -> None:
     of_ranks = [request_host_s(model(tp=tp, rank_overhead_s=2e-3), LENGTHS)[0] for tp in (1, 2, 8)]
     assert of_ranks == pytest.approx([0.0, 2e-3, 14e-3])
+    in_groups = request_host_s(model(tp=2, attention_dp=4, rank_overhead_s=2e-3), LENGTHS)[0]
+    assert in_groups == pytest.approx(14e-3), "groups of attention-DP are told of every request too"
 
 
 def test_hidden_launches_leave_a_share_of_the_kernels() -> None:
@@ -261,11 +264,21 @@ def test_the_next_request_finds_half_of_what_it_asks_for_in_a_full_pool() -> Non
     assert closed_loop(model(), batch(8), LENGTHS, 16.0, USERS).batch[0] == 8
 
 
+def test_answers_that_end_in_the_same_step_make_room_for_growth() -> None:
+    """Against the same drawn: Poisson ends, each of which frees so many times what all grow by till then."""
+    dice = np.random.default_rng(7)
+    for ended, freed in ((0.05, 3.0), (0.5, 2.0), (2.0, 1.2), (5.0, 1.5)):
+        drawn = np.maximum(1 - dice.poisson(ended, 200_000) * freed / ended, 0.0).mean()
+        assert growth_short_of_room(ended, freed) == pytest.approx(drawn, abs=0.005)
+
+
 def test_a_crowded_pool_computes_again_what_answers_grow_by() -> None:
     """200 tokens for each prompt of 1,000, once a tenth more clients than slots wait; none where none is preempted."""
     slots = float(slots_beside_waiting(model(), LENGTHS, 16.0)[0])
+    short = float(growth_short_of_room(slots / 200, 6.0))
+    assert short == pytest.approx(math.exp(-slots / 200), rel=1e-3), "one end in 13 steps seldom makes room in time"
     for clients, share in ((slots, 0.0), (1.05 * slots, 0.1), (1.2 * slots, 0.2)):
-        assert computed_again(model(), batch(clients), LENGTHS, 16.0)[0] == pytest.approx(share)
+        assert computed_again(model(), batch(clients), LENGTHS, 16.0)[0] == pytest.approx(share * short)
     assert computed_again(model(reserved_output_ratio=1.0), batch(64), LENGTHS, 16.0)[0] == 0
     assert computed_again(model(), batch(2000), LENGTHS, 1024.0)[0] == 0
 
