@@ -15,7 +15,7 @@ from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 from gpufleet.api.simulated_fleet import fleet_of_pools, question_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.requests import Requests
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import GpufleetError, Infeasible
 from gpufleet.simulate.cluster import Cluster, replay
 from gpufleet.simulate.compiled import IS_COMPILED
 
@@ -156,3 +156,24 @@ def test_closed_loops_are_those_of_estimate() -> None:
     assert within(every, 0.1) >= 0.97, apart(every, 0.1)
     assert within(roomy, 0.05) >= 0.95, apart(roomy, 0.05)
     assert within(roomy, 0.1) >= 0.98, apart(roomy, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("llama-3.1-8b", "H100"), ("gpt-oss-120b", "H100:2"), ("mixtral-8x7b", "A100:4")]
+)
+def test_a_long_prompt_in_pieces_of_512_tokens_is_that_of_estimate(model: str, gpus: str) -> None:
+    """llama.cpp reads all experts for every piece: three times the prefill of gpt-oss-120b in one."""
+    alone = estimate(model, gpus, input_tokens=8000, output_tokens=200, concurrency=1, engine="llama.cpp")
+    one = asked(np.array([8000]), np.array([200]))
+    done = replay(Cluster((copy_of(CopyQuestion(model, gpus, engine="llama.cpp"), one).copy,)), one)
+    assert done.ttft_s[0] == pytest.approx(alone.ttft_s.value, rel=0.04)
+
+
+@pytest.mark.parametrize(("model", "gpus"), [("gpt-oss-120b", "H100:2"), ("qwen3-235b-a22b", "MI300X:8")])
+def test_no_rate_is_promised_that_a_queue_which_never_empties_does_not_reach(model: str, gpus: str) -> None:
+    """Prompts and tokens of 512 a step: what decodes leaves prompts no room."""
+    asked_of = {"input_tokens": 6000, "output_tokens": 200, "engine": "llama.cpp"}
+    full = estimate(model, gpus, full_queue=True, **asked_of).requests_per_s.value
+    with pytest.raises(Infeasible, match="of what one replica sustains"):
+        estimate(model, gpus, rate=1.25 * full, **asked_of)
+    assert estimate(model, gpus, rate=0.5 * full, **asked_of).ttft_s.value > 0

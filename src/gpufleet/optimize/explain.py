@@ -25,7 +25,7 @@ from gpufleet.performance.serving import (
     prompt_service_s,
     prompts_load,
 )
-from gpufleet.performance.shared_steps import step_room_tokens
+from gpufleet.performance.shared_steps import kernels_in_pieces_s, step_room_tokens
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 from gpufleet.units import MICROSECOND, MILLISECOND
@@ -156,14 +156,22 @@ def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     load = prompts_load(prompts, q.lengths)
     kernels_s = float(model.seconds(load)[0])
     lone_s, total_s = float(lone_ttft_s(model, q.lengths, prompts)[0]), float(serving.ttft_s[0])
+    pieces_s = float(kernels_in_pieces_s(model, load)[0])
     parts = [
         TimePart("kernels", kernels_s, "the operations above"),
-        *_prefill_parts(q, model, kernels_s),
+        _pieces_part(q, model, pieces_s - kernels_s),
+        *_prefill_parts(q, model, pieces_s),
         *_waiting_parts(q, solution, lone_s),
     ]
     rest_s = total_s - sum(part.seconds for part in parts)
     parts.append(TimePart("other prompts first", rest_s, "the mean wait for prompts that came before"))
     return TimeAccount(load, kernels_s, total_s, _that_count(parts, total_s))
+
+
+def _pieces_part(question: EstimateQuestion, model: StepModel, again_s: float) -> TimePart:
+    """Weights that are read again for every piece of a prompt that the engine cuts."""
+    most, tokens = float(step_room_tokens(model.candidates)[0]), float(question.lengths.input_tokens)
+    return TimePart("weights read for every piece", again_s, f"{most:,.0f} of {tokens:,.0f} tokens at a time")
 
 
 def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: float) -> list[TimePart]:

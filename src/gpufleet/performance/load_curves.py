@@ -29,6 +29,7 @@ from gpufleet.performance.serving import (
     busy_loads,
     carried_requests_per_s,
     lone_ttft_s,
+    most_beside_prompts,
     phases,
     prompts_load,
     request_host_s,
@@ -55,8 +56,12 @@ def load_curves(
 def load_curves_of(
     model: StepModel, workload: Workload, largest_batch: FloatArray, grid: FloatArray | None = None
 ) -> LoadCurves:
-    """The same of candidates whose kernels are gathered already, over another grid if one is given."""
+    """The same of candidates whose kernels are gathered already, over another grid if one is given.
+
+    No more sequences decode than the pool holds, nor than prompts leave room for in the steps that they share.
+    """
     grid, mix = batch_grid() if grid is None else grid, mix_of(workload)
+    largest_batch = np.minimum(largest_batch, most_beside_prompts(model, mix.lengths))
     batch = np.repeat(grid[:, None], len(model.candidates), axis=1)
     at, prompts, variation = phases(model, batch, mix.lengths), dict[tuple[str, str], PromptTimes](), NOT_AT_ALL
     if mix.prompts is not None:

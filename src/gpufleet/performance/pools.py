@@ -15,6 +15,7 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, poisson_percentile, wait_tail_s
 from gpufleet.performance.serving import Lengths, decode_step_s, prefill_step_s, prompts_load, request_host_s
+from gpufleet.performance.shared_steps import kernels_in_pieces_s
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 
@@ -140,7 +141,7 @@ def busy_prefill_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> F
     phi: `prefill_mixing_ratio`, what prompts of a busy engine cost; the host prepares the next step while the device
     runs this one.
     """
-    kernels_s = model.seconds(prompts_load(prompts, lengths))
+    kernels_s = kernels_in_pieces_s(model, prompts_load(prompts, lengths))
     busy_s = model.candidates.engine_constant("prefill_mixing_ratio") * kernels_s
     return np.minimum(busy_s, prefill_step_s(model, prompts, lengths))
 

@@ -34,6 +34,7 @@ from gpufleet.performance.shared_steps import (
     crowding,
     decoding_beside_prompts,
     growth_short_of_room,
+    kernels_in_pieces_s,
     prompts_in_clumps,
     step_rules,
     steps_met_at_once,
@@ -281,12 +282,13 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client
     """Decode step at `batch`, and what one prompt adds to such a step.
 
     Prompts that come together share a step and the reading of the weights:
-    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any.
+    t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any; in pieces
+    where a prompt is longer than the budget of a step.
     """
     prompts = coming_prompts(model, batch, lengths, client)
     decode_s = model.seconds(decode_load(batch, lengths))
-    mixed_s = model.seconds(mixed_load(model, batch, lengths, prompts))
-    extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts.together
+    beside_s = kernels_in_pieces_s(model, mixed_load(model, batch, lengths, prompts), decode_s)
+    extra_s = np.maximum(beside_s, 0.0) / prompts.together
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
 
@@ -353,8 +355,9 @@ def request_s(candidates: Candidates) -> FloatArray:
 
 
 def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
-    """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, r l N)   [s]."""
-    return prefill_run_s(model, model.seconds(prompts_load(prompts, lengths)), prompts * lengths.input_tokens)
+    """Steps of `prompts` prompts and nothing else, as the engine runs them: max(k_p t_kernels, r l N)   [s]."""
+    kernels_s = kernels_in_pieces_s(model, prompts_load(prompts, lengths))
+    return prefill_run_s(model, kernels_s, prompts * lengths.input_tokens)
 
 
 def prefill_run_s(model: StepModel, kernels_s: FloatArray, tokens: Floats) -> FloatArray:

@@ -13,13 +13,13 @@ from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.memory.overhead import batch_limits
-from gpufleet.performance.step import StepModel
+from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
 FEWEST_PROMPTS = 1e-12
 NO_STEPS = np.zeros(1)
 CLUMP_STEPS = 6
-MOST_ENDED = 16
+MOST_ENDED, WHOLE_FROM_TOKENS = 16, 4096
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
 UNDER_WAY = 0.5
@@ -249,6 +249,32 @@ def step_rules(model: StepModel) -> StepRules:
         own_steps=c.engine_figure("mixes_prompts", 1.0),
         late_steps=late_steps(c),
     )
+
+
+def kernels_in_pieces_s(model: StepModel, load: StepLoad, decode_s: Floats = 0.0) -> FloatArray:
+    """What the prompts of a load add to its decoding, in as many steps as the engine cuts them into   [s].
+
+    t - t_decode in one step; in p = tokens / (budget - B): p (t(piece) - a(piece) - t_decode) + a
+    a: attention of prompts, which sees what came before in pieces as in one. All else reads its weights in every step.
+    Pieces of 4,096 tokens or more are as good as one.
+    """
+    room = np.maximum(model.once(piece_tokens) - load.decoding, 1.0)
+    tokens = load.prefilling * np.asarray(load.prompt_tokens)
+    pieces = np.maximum(tokens / room, 1.0)
+    whole_s = model.seconds(load)
+    if not (pieces > 1).any():
+        return np.asarray(whole_s - decode_s)
+    prompts = np.minimum(load.prefilling, np.maximum(load.prefilling / pieces, 1.0))
+    piece = StepLoad(load.decoding, load.decode_context_tokens, prompts, np.minimum(load.prompt_tokens, room))
+    again_s = pieces * (model.seconds(piece) - model.prompt_attention_s(piece) - decode_s)
+    return np.asarray(np.where(pieces > 1, again_s + model.prompt_attention_s(load), whole_s - decode_s))
+
+
+def piece_tokens(model: StepModel) -> FloatArray:
+    """Tokens into which each engine cuts prompts, of all its groups; no end where whole prompts do as well."""
+    c, rules = model.candidates, model.once(step_rules)
+    is_whole = (rules.room_tokens >= WHOLE_FROM_TOKENS) | (rules.takes_contexts > 0)
+    return np.where(is_whole, np.inf, rules.room_tokens * c.num_groups)
 
 
 def step_room_tokens(candidates: Candidates) -> FloatArray:

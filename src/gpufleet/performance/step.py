@@ -139,6 +139,10 @@ class StepModel:
         """Seconds of the whole step."""
         return total_s(self.evaluated(load))
 
+    def prompt_attention_s(self, load: StepLoad) -> FloatArray:
+        """Seconds of the operators that only prompts need: their attention to what came before."""
+        return total_s((group, seconds) for group, seconds in self.evaluated(load) if group.is_of_prompts)
+
 
 def total_s(evaluated: Iterable[Evaluated]) -> FloatArray:
     """Seconds of the whole step."""

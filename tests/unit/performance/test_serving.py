@@ -37,13 +37,14 @@ from gpufleet.performance.serving import (
     most_beside_prompts,
     phases,
     prompt_service_s,
+    prompts_load,
     request_host_s,
     slots_beside_waiting,
     static_batch,
     synchrony,
     tpot_s,
 )
-from gpufleet.performance.shared_steps import growth_short_of_room, step_rules
+from gpufleet.performance.shared_steps import growth_short_of_room, kernels_in_pieces_s, step_rules
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
 
@@ -262,6 +263,21 @@ def test_the_next_request_finds_half_of_what_it_asks_for_in_a_full_pool() -> Non
     assert slots_beside_waiting(model(reserved_output_ratio=1.0), LENGTHS, 16.0)[0] == pytest.approx(15.5)
     assert slots_beside_waiting(model(), LENGTHS, 1024.0)[0] == 1024, "the engine's own limit leaves nothing over"
     assert closed_loop(model(), batch(8), LENGTHS, 16.0, USERS).batch[0] == 8
+
+
+def test_pieces_of_a_prompt_read_the_weights_again_and_attend_as_one() -> None:
+    """4,096 tokens in pieces of 512; an engine with the budget of 8,192 has none."""
+    prompt, cut = Lengths(4096.0, 1.0), replace(model().candidates.palette.engines[0], prefill_budget_tokens=512)
+    whole_model = model()
+    palette = replace(whole_model.candidates.palette, engines=(cut,))
+    candidates = replace(whole_model.candidates, palette=palette)
+    pieces_model = StepModel.build(whole_model.arch, candidates, whole_model.hardware.calibration)
+    load, piece = prompts_load(np.ones(1), prompt), prompts_load(np.ones(1), Lengths(512.0, 1.0))
+    assert kernels_in_pieces_s(whole_model, load) == pytest.approx(whole_model.seconds(load))
+    rest_s = whole_model.seconds(piece) - whole_model.prompt_attention_s(piece)
+    expected_s = 8 * rest_s + whole_model.prompt_attention_s(load)
+    assert kernels_in_pieces_s(pieces_model, load) == pytest.approx(expected_s)
+    assert expected_s[0] > whole_model.seconds(load)[0]
 
 
 def test_answers_that_end_in_the_same_step_make_room_for_growth() -> None:
