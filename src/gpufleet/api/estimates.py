@@ -21,7 +21,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.api.started_engines import client_of, started_engine, started_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
-from gpufleet.catalog.engine_eras import version_notes
+from gpufleet.catalog.engine_eras import older_than_measured, version_notes
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -80,7 +80,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    version, formats = version_notes(engine, asked.engine_version), (asked.precision, asked.kv_precision)
+    version, formats = notes_on_version(engine, asked.engine_version), (asked.precision, asked.kv_precision)
     if split is not None:
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes]})
@@ -119,6 +119,12 @@ def pools_instead(
     if explain:
         raise UsageError("only one copy is explained", expected="--gpus with --explain, for a copy of each pool")
     return asked_pools(prefill, decode)
+
+
+def notes_on_version(engine: str, version: str | None) -> list[str]:
+    """Warnings about the version of an engine, and whether its times were measured."""
+    older = older_than_measured(engine, version)
+    return [*version_notes(engine, version), *([older] if older else [])]
 
 
 @lru_cache(maxsize=256)

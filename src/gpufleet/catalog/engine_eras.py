@@ -209,6 +209,27 @@ def newer_than_known(profile: EngineProfile, version: str) -> str | None:
     )
 
 
+def older_than_measured(engine: str, version: str | None) -> str | None:
+    """A warning where a version is older than all that the constants of its era were fitted to.
+
+    >>> older_than_measured("sglang", "0.4.1")[:69]
+    'SGLang 0.4.1 is older than 0.5.1.post1, the oldest that its constants'
+    >>> older_than_measured("vllm", "0.6.3"), older_than_measured("vllm", None)
+    (None, None)
+    """
+    if version is None:
+        return None
+    profile = find_engine(engine)
+    release = release_in(profile, version)
+    measured = era_of(engine, release).measured
+    if measured is None or version_key(release) >= version_key(measured[0]):
+        return None
+    return (
+        f"{profile.title} {release} is older than {measured[0]}, the oldest that its constants were fitted to: it may "
+        "be slower than its range says"
+    )
+
+
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
     checked = checked_version(engine, version)

@@ -354,6 +354,14 @@ def test_words_about_a_build_are_answered_as_the_release_in_them_and_say_so(word
     assert not any("is read as release" in note for note in plain.notes)
 
 
+@pytest.mark.parametrize(("version", "says_so"), [("0.4.1", True), ("0.5.1.post1", False), ("0.5.9", False)])
+def test_a_version_older_than_what_was_measured_of_its_era_says_so(version: str, says_so: bool) -> None:
+    """DeepSeek-V3 wrote 30 tokens/s under SGLang 0.4.1 (sglang pull 2643), a third of what is estimated of it."""
+    found = estimate("llama-3.1-8b", "H100", input_tokens=100, output_tokens=100, concurrency=1, engine="sglang",
+                     engine_version=version)  # fmt: skip
+    assert any("is older than 0.5.1.post1" in note for note in found.notes) == says_so
+
+
 def test_a_version_newer_than_any_known_is_answered_as_the_newest_and_says_so() -> None:
     newest, unheard_of = (ask(engine_version=version) for version in ("0.19.1", "1.0"))
     assert unheard_of.tpot_s == newest.tpot_s
