@@ -26,6 +26,7 @@ from gpufleet.performance.request_mix import (
 )
 from gpufleet.performance.room import room_wait
 from gpufleet.performance.serving import (
+    Lengths,
     busy_loads,
     carried_requests_per_s,
     lone_ttft_s,
@@ -34,6 +35,7 @@ from gpufleet.performance.serving import (
     prompts_load,
     request_host_s,
 )
+from gpufleet.performance.shared_steps import piece_tokens
 from gpufleet.performance.step import StepLoad, StepModel
 
 NOT_AT_ALL: Floats = 0.0
@@ -56,12 +58,8 @@ def load_curves(
 def load_curves_of(
     model: StepModel, workload: Workload, largest_batch: FloatArray, grid: FloatArray | None = None
 ) -> LoadCurves:
-    """The same of candidates whose kernels are gathered already, over another grid if one is given.
-
-    No more sequences decode than the pool holds, nor than prompts leave room for in the steps that they share.
-    """
+    """The same of candidates whose kernels are gathered already, over another grid if one is given."""
     grid, mix = batch_grid() if grid is None else grid, mix_of(workload)
-    largest_batch = np.minimum(largest_batch, most_beside_prompts(model, mix.lengths))
     batch = np.repeat(grid[:, None], len(model.candidates), axis=1)
     at, prompts, variation = phases(model, batch, mix.lengths), dict[tuple[str, str], PromptTimes](), NOT_AT_ALL
     if mix.prompts is not None:
@@ -69,7 +67,7 @@ def load_curves_of(
         at = replace(at, prompt_extra_s=at.prompt_extra_s * work_ratio_of(mix.prompts, prefills_s))
         prompts = prompt_times(model, mix, workload.classes, statistics_of(workload), prefills_s)
         variation = service_variation(workload.classes, prompts)
-    rate = carried_requests_per_s(model, at, batch, mix.lengths)
+    rate = within_budget_per_s(model, carried_requests_per_s(model, at, batch, mix.lengths), batch, mix.lengths)
     step_s = np.maximum.accumulate(between_columns(at.decode_step_s.T, grid, grid + 1), axis=1)
     met = met_by_arrivals(model, at, step_s.T, grid[:, None], rate, mix.lengths, variation)
     waits = room_wait(grid, by_candidate(rate), largest_batch, mix.held_squared_variation, mix.answer_variation)
@@ -85,6 +83,18 @@ def load_curves_of(
         prompt=alone,
         prompts=prompts,
     )
+
+
+def within_budget_per_s(model: StepModel, rate: FloatArray, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """What batches carry where steps are cut into pieces: no more than as many as prompts leave room for   [1/s].
+
+    Rows are batches, columns candidates.
+    """
+    is_cut = np.isfinite(model.once(piece_tokens))
+    if not is_cut.any():
+        return rate
+    most = np.where(is_cut, most_beside_prompts(model, lengths), np.inf)
+    return np.asarray(np.minimum(rate, np.max(np.where(batch <= most, rate, 0.0), axis=0)))
 
 
 def columns_of(met: Met) -> dict[str, FloatArray]:
