@@ -19,7 +19,7 @@ from gpufleet.records import dataclass
 FEWEST_PROMPTS = 1e-12
 NO_STEPS = np.zeros(1)
 CLUMP_STEPS = 6
-MOST_ENDED, WHOLE_FROM_TOKENS = 16, 4096
+MOST_ENDED, WHOLE_FROM_TOKENS = 16, 2048
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
 UNDER_WAY = 0.5
@@ -256,7 +256,7 @@ def kernels_in_pieces_s(model: StepModel, load: StepLoad, decode_s: Floats = 0.0
 
     t - t_decode in one step; in p = tokens / (budget - B): p (t(piece) - a(piece) - t_decode) + a
     a: attention of prompts, which sees what came before in pieces as in one. All else reads its weights in every step.
-    Pieces of 4,096 tokens or more are as good as one.
+    Pieces of 2,048 tokens or more are as good as one.
     """
     room = np.maximum(model.once(piece_tokens) - load.decoding, 1.0)
     tokens = load.prefilling * np.asarray(load.prompt_tokens)
