@@ -206,7 +206,7 @@ def growth_short_of_room(ended_per_step: Floats, freed_ratio: Floats) -> FloatAr
     left before others grew; where many come in a step, they make room for the growth of that step.
 
     >>> growth_short_of_room([1e-6, 1.0, 4.0], [2.0, 2.0, 2.0]).round(2).tolist()
-    [1.0, 0.37, 0.06]
+    [1.0, 0.37, 0.05]
     """
     mean = np.maximum(np.asarray(ended_per_step, dtype=np.float64), FEWEST_PROMPTS)
     chance, short = np.exp(-mean), np.exp(-mean)
