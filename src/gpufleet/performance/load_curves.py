@@ -90,10 +90,10 @@ def within_budget_per_s(model: StepModel, rate: FloatArray, batch: FloatArray, l
 
     Rows are batches, columns candidates.
     """
-    is_cut = np.isfinite(model.once(piece_tokens))
-    if not is_cut.any():
+    budget = model.once(piece_tokens)
+    if budget is None:
         return rate
-    most = np.where(is_cut, most_beside_prompts(model, lengths), np.inf)
+    most = np.where(np.isfinite(budget), most_beside_prompts(model, lengths), np.inf)
     return np.asarray(np.minimum(rate, np.max(np.where(batch <= most, rate, 0.0), axis=0)))
 
 

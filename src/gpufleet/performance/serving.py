@@ -471,6 +471,8 @@ def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, 
     """
     rules, slots = model.once(step_rules), slots_beside_waiting(model, lengths, largest_batch)
     share = crowding(np.minimum(concurrency, rules.most_sequences), slots)
+    if not share.any():
+        return share
     ended_per_step = slots / model.candidates.num_groups / lengths.output_tokens
     short = growth_short_of_room(ended_per_step, 1.0 + lengths.input_tokens / lengths.output_tokens)
     return np.where(rules.sets_aside, 0.0, share * short * lengths.output_tokens / lengths.input_tokens)

@@ -258,10 +258,11 @@ def kernels_in_pieces_s(model: StepModel, load: StepLoad, decode_s: Floats = 0.0
     a: attention of prompts, which sees what came before in pieces as in one. All else reads its weights in every step.
     Pieces of 2,048 tokens or more are as good as one.
     """
-    room = np.maximum(model.once(piece_tokens) - load.decoding, 1.0)
-    tokens = load.prefilling * np.asarray(load.prompt_tokens)
-    pieces = np.maximum(tokens / room, 1.0)
-    whole_s = model.seconds(load)
+    budget, whole_s = model.once(piece_tokens), model.seconds(load)
+    if budget is None:
+        return np.asarray(whole_s - decode_s)
+    room = np.maximum(budget - load.decoding, 1.0)
+    pieces = np.maximum(load.prefilling * np.asarray(load.prompt_tokens) / room, 1.0)
     if not (pieces > 1).any():
         return np.asarray(whole_s - decode_s)
     prompts = np.minimum(load.prefilling, np.maximum(load.prefilling / pieces, 1.0))
@@ -270,11 +271,11 @@ def kernels_in_pieces_s(model: StepModel, load: StepLoad, decode_s: Floats = 0.0
     return np.asarray(np.where(pieces > 1, again_s + model.prompt_attention_s(load), whole_s - decode_s))
 
 
-def piece_tokens(model: StepModel) -> FloatArray:
-    """Tokens into which each engine cuts prompts, of all its groups; no end where whole prompts do as well."""
+def piece_tokens(model: StepModel) -> FloatArray | None:
+    """Tokens into which engines cut prompts, of all groups: no end where whole ones do as well; None where all do."""
     c, rules = model.candidates, model.once(step_rules)
-    is_whole = (rules.room_tokens >= WHOLE_FROM_TOKENS) | (rules.takes_contexts > 0)
-    return np.where(is_whole, np.inf, rules.room_tokens * c.num_groups)
+    is_cut = (rules.room_tokens < WHOLE_FROM_TOKENS) & (rules.takes_contexts <= 0)
+    return np.where(is_cut, rules.room_tokens * c.num_groups, np.inf) if is_cut.any() else None
 
 
 def step_room_tokens(candidates: Candidates) -> FloatArray:
