@@ -37,6 +37,19 @@ def remarks_on_load(question: EstimateQuestion, solution: EstimateSolution) -> l
     return [
         *beyond_context(question.arch, question.mix.longest_tokens),
         *smaller_batch(question, solution),
+        *clients_apart(question),
+    ]
+
+
+def clients_apart(question: EstimateQuestion) -> list[str]:
+    """A warning where clients with requests of one length are taken to fall out of step, and may not."""
+    several = question.load.scenario == "closed_loop" and question.load.amount > 1
+    stays = question.candidates.engine_constant("synchrony_ratio")[0] > 0
+    if not several or stays or not question.client.is_alike.all():
+        return []
+    return [
+        "Requests of one length are taken to drift apart, as those of clients over HTTP do. Clients that stay in step "
+        "wait for each other's prompts, several times as long: --requests N replays them."
     ]
 
 

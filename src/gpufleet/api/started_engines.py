@@ -9,6 +9,7 @@ from typing import TypeAlias
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.performance.serving import Client
 from gpufleet.questions.copies import CopyQuestion
@@ -27,12 +28,22 @@ def client_of(asked: EstimateRequest) -> Client:
     """The client of an estimate, and how it had the engine started to look for requests."""
     return Client(
         asked.waves or math.inf,
-        asked.length_spread,
+        0.0 if is_of_one_length(asked) else asked.length_spread,
         asked.poll_interval_steps,
         asked.gather_steps,
         asked.batch_wait_steps,
         asked.batch_wait_ratio,
     )
+
+
+def is_of_one_length(asked: EstimateRequest) -> bool:
+    """Whether all requests were said to have the same numbers of tokens.
+
+    >>> is_of_one_length(EstimateRequest("llama-3.1-8b", "H100", input_tokens=1000, output_tokens=200, concurrency=8))
+    False
+    """
+    both = (asked.input_tokens, asked.output_tokens)
+    return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
 
 
 def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:

@@ -35,7 +35,8 @@ class EstimateRequest(CopyQuestion):
     describe the client; the engine is started with `max_batch`, `max_step_tokens`, `memory_fraction` (and keeps to it),
     `poll_interval_steps`, `gather_steps`, `batch_wait_steps` and `batch_wait_ratio` (see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster. At a rate a number of tokens is a mean, with the
-    usual spread of lengths, as in a plan; under the other loads all requests are alike.
+    usual spread of lengths, as in a plan; from clients prompts come as users' do, or all alike where both lengths are
+    TokenCounts without percentiles (fixed=1000).
     A pool is "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
     """
 

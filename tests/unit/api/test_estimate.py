@@ -354,6 +354,17 @@ def test_words_about_a_build_are_answered_as_the_release_in_them_and_say_so(word
     assert not any("is read as release" in note for note in plain.notes)
 
 
+@pytest.mark.parametrize(("engine", "says_so"), [("vllm", True), ("sglang", False)])
+def test_clients_of_one_length_say_whether_they_drift_apart(engine: str, says_so: bool) -> None:
+    """Clients of SGLang stay in step; those of vLLM do in a replay, and have the fixed words to ask for it."""
+    words = {"gpus": "H100", "concurrency": 16, "engine": engine}
+    alike = estimate("llama-3.1-8b", input_tokens=TokenCounts(1000.0), output_tokens=TokenCounts(200.0), **words)
+    usual = estimate("llama-3.1-8b", input_tokens=1000, output_tokens=200, **words)
+    assert alike.ttft_s.value > usual.ttft_s.value
+    assert any("drift apart" in note for note in alike.notes) == says_so
+    assert not any("drift apart" in note for note in usual.notes)
+
+
 @pytest.mark.parametrize(("version", "says_so"), [("0.4.1", True), ("0.5.1.post1", False), ("0.5.9", False)])
 def test_a_version_older_than_what_was_measured_of_its_era_says_so(version: str, says_so: bool) -> None:
     """DeepSeek-V3 wrote 30 tokens/s under SGLang 0.4.1 (sglang pull 2643), a third of what is estimated of it."""
