@@ -77,9 +77,14 @@ def test_the_page_says_what_was_assumed_and_nothing_of_lengths_that_are_fixed() 
     assert "spread of lengths" not in {i.name for i in fixed.inputs}
 
 
-def test_other_loads_than_arrivals_take_requests_that_are_alike() -> None:
-    asked = {"input_tokens": TokenCounts(1000.0), "output_tokens": TokenCounts(200.0), "concurrency": 8}
-    alone = {"input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
-    assert estimate("llama-3.1-8b", "H100:1", **asked).ttft_s == estimate("llama-3.1-8b", "H100:1", **alone).ttft_s
+def test_batches_are_alike_and_clients_are_where_lengths_are_said_to_be_fixed() -> None:
+    asked = {"input_tokens": TokenCounts(1000.0), "output_tokens": TokenCounts(200.0)}
+    alone = {"input_tokens": 1000, "output_tokens": 200}
+    batches, clients = (
+        [estimate("llama-3.1-8b", "H100:1", **words, **load).ttft_s.value for words in (asked, alone)]
+        for load in ({"batch": 8}, {"concurrency": 8})
+    )
+    assert batches[0] == batches[1]
+    assert clients[0] > clients[1]
     with pytest.raises(UsageError, match="lengths that differ are estimated at a rate"):
-        estimate("llama-3.1-8b", "H100:1", **{**asked, "input_tokens": log_normal(1000.0, 0.9)})
+        estimate("llama-3.1-8b", "H100:1", **{**asked, "concurrency": 8, "input_tokens": log_normal(1000.0, 0.9)})
