@@ -39,6 +39,7 @@ from tests.hostile.mutations import (
     with_other_word,
 )
 from tests.hostile.valid_questions import HERE, Question, valid_questions
+from tools.docs_examples import standing_in
 
 from gpufleet.cli import main
 
@@ -107,7 +108,7 @@ class Tries:
         for name, text in question.files.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(as_bytes(text))
-        with inside(place), environment(question.environment, place):
+        with standing_in(place), environment(question.environment, place):
             return run(list(question.words))
 
 
@@ -193,16 +194,6 @@ def around(form: re.Pattern[str], text: str) -> str:
 def quiet() -> Iterator[None]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
-
-
-@contextlib.contextmanager
-def inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,11 @@ from gpufleet.units import MILLISECOND, PERCENT
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "src" / "gpufleet" / "data" / "calibration" / "run_ranges.toml"
 KINDS, TIMES, PARTS = ("burst", "clients", "steady"), ("ttft", "tpot", "latency"), ("centre", "tail")
-HEAD = "# What runs make of the range of their steps (api/request_runs.py); by tools/calibrate/run_ranges.py.\n\n"
+HEAD = """\
+# What runs make of the range of their steps (api/request_runs.py); by tools/calibrate/run_ranges.py.
+# `kept`: share of its logarithm; `value`: log spread beside it, in squares.
+
+"""
 NOMINAL, WIDEST, STEP, FEWEST_TO_NARROW = 0.8, 3.0, 0.001, 5
 HALVINGS = 40
 

@@ -160,7 +160,7 @@ def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     parts = [
         TimePart("kernels", kernels_s, "the operations above"),
         _pieces_part(q, model, pieces_s - kernels_s),
-        *_prefill_parts(q, model, pieces_s),
+        *_prefill_parts(q, model, pieces_s, "kernels" if pieces_s == kernels_s else "both above"),
         *_waiting_parts(q, solution, lone_s),
     ]
     rest_s = total_s - sum(part.seconds for part in parts)
@@ -174,8 +174,8 @@ def _pieces_part(question: EstimateQuestion, model: StepModel, again_s: float) -
     return TimePart("weights read for every piece", again_s, f"{most:,.0f} of {tokens:,.0f} tokens at a time")
 
 
-def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: float) -> list[TimePart]:
-    """The engine around a prefill."""
+def _prefill_parts(question: EstimateQuestion, model: StepModel, run_s: float, what: str) -> list[TimePart]:
+    """The engine around a prefill, of which `what` runs for `run_s` on the device."""
     tokens = float(question.lengths.input_tokens)
 
     def constant(name: str) -> float:
@@ -184,14 +184,16 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
     launched, further = float(model.num_calls[0]), float(model.candidates.devices_per_stage[0]) - 1
     launch, rank = float(prompt_launches_s(model)[0]) / launched, constant("rank_overhead_s")
-    unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
+    unhidden_s = max(launch * launched - scale * run_s, 0.0)
     return [
-        TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
+        TimePart("kernels as the engine runs them", (scale - 1) * run_s, f"({scale:.3g} - 1) x {what}"),
         TimePart(
             "launches that nothing hides", unhidden_s, f"{launched:,.0f} kernels x {launch / MICROSECOND:.3g} µs, less"
         ),
         TimePart("taking the request", constant("request_overhead_s"), "arrival, scheduling, first answer"),
-        TimePart("handing it to other ranks", rank * further, f"{further:.0f} processes x {rank / MILLISECOND:.3g} ms"),
+        TimePart(
+            "handing it to other ranks", rank * further, f"{further:.0f} processes x {rank / MICROSECOND:,.4g} µs"
+        ),
         TimePart("tokenising", token * tokens, f"{tokens:,.0f} tokens x {token / MICROSECOND:.3g} µs"),
     ]
 

@@ -19,7 +19,10 @@ from gpufleet.records import dataclass
 FEWEST_PROMPTS = 1e-12
 NO_STEPS = np.zeros(1)
 CLUMP_STEPS = 6
-MOST_ENDED, WHOLE_FROM_TOKENS = 16, 2048
+MOST_ENDED = 16
+"""Answers that end in one step, at most, of which the room in a full pool is counted."""
+WHOLE_FROM_TOKENS = 2048
+"""Pieces of so many tokens are taken as one, a judgement: cut, 4,000 of Llama-3.3-70B took 3 to 5 % longer on L40S."""
 CROWDED_RATIO = 0.1
 """Clients that wait, over slots, from which on one is always there to take what an ended answer leaves."""
 UNDER_WAY = 0.5
