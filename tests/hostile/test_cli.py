@@ -195,13 +195,16 @@ LARGEST_FILE_BYTES = 4096
     ],
 )
 def test_an_answer_that_is_cut_short_never_ends_well(words: tuple[str, ...], unbuffered: str, tmp_path: Path) -> None:
-    """A file may grow to its limit and no further, as on a disk that fills: the last write takes a part."""
+    """A file may grow to its limit and no further, as on a disk that fills: the last write takes a part.
+
+    Byte code would be cut short as well, and stay so for whoever reads it next.
+    """
     with (tmp_path / "answer").open("w") as answer:
         done = subprocess.run(
             [sys.executable, *words],
             stdout=answer,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE_BYTES, LARGEST_FILE_BYTES)),
             text=True,
             check=False,
