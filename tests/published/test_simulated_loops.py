@@ -137,6 +137,40 @@ def test_pools_carry_what_the_closed_form_says(
     assert per_s == pytest.approx(said.requests_per_s.value, rel=0.12)
 
 
+FIRST_ENGINE = {"engine": "vllm", "engine_version": "0.6.3"}
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("mixtral-8x7b", "A100:4"), ("llama-3.1-8b", "A100"), ("llama-3.3-70b", "H100:4")]
+)
+@pytest.mark.parametrize(("tokens", "clients"), [((200, 100), 32), ((200, 100), 128), ((1000, 300), 32)])
+def test_prompts_that_stand_apart_take_what_they_take_on_an_idle_engine(
+    model: str, gpus: str, tokens: tuple[int, int], clients: int
+) -> None:
+    """V0 of vLLM: a step of prompts reads all weights again, and its launches wait for nothing that runs."""
+    asked_of = {"input_tokens": tokens[0], "output_tokens": tokens[1], **FIRST_ENGINE}
+    loop = estimate(model, gpus, concurrency=clients, **asked_of)
+    run = estimate(model, gpus, concurrency=clients, requests=30 * clients, **asked_of)
+    assert loop.tpot_s.value == pytest.approx(run.tpot_s.value, rel=0.05)
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("mixtral-8x7b", "A100:4"), ("llama-3.1-8b", "A100"), ("llama-3.3-70b", "H100:4")]
+)
+@pytest.mark.parametrize(("tokens", "load"), [((200, 100), 0.4), ((200, 100), 0.7), ((1000, 300), 0.7)])
+def test_prompts_that_stand_apart_and_come_by_chance_share_few_steps(
+    model: str, gpus: str, tokens: tuple[int, int], load: float
+) -> None:
+    """Those that come while others are prefilled are next, alone or with what came as well."""
+    asked_of = {"input_tokens": tokens[0], "output_tokens": tokens[1], **FIRST_ENGINE}
+    rate = load * estimate(model, gpus, full_queue=True, **asked_of).requests_per_s.value
+    steady = estimate(model, gpus, rate=rate, **asked_of)
+    run = estimate(model, gpus, rate=rate, requests=3000, **asked_of)
+    assert steady.tpot_s.value == pytest.approx(run.tpot_s.value, rel=0.12)
+
+
 def apart(some: list[Loop], error: float) -> str:
     """Those that differ by more, the furthest first, each with its reason."""
     misses = sorted((loop for loop in some if abs(loop.error) >= error), key=lambda loop: -abs(loop.error))

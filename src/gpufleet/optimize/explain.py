@@ -102,7 +102,7 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     scale, step, kernel, sequence = (float(c.engine_constant(name)[0]) for name in names)
     reductions, further = model.arch.num_reductions, float(c.tp[0]) - 1
     reduction = float(c.engine_constant("reduction_overhead_s")[0])
-    sequences = float((batch / c.attention_dp)[0])
+    sequences, further_host = float((batch / c.attention_dp)[0]), float(c.engine_figure("host_sequence_s", 0.0)[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
         TimePart("between steps", step * float(c.micro_batches[0]), "scheduling, sampling, launch"),
@@ -117,6 +117,11 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
             f"{reductions:,.0f} all-reduces x {further:.0f} x {reduction / MICROSECOND:.3g} µs",
         ),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
+        TimePart(
+            "sequences that the device waits for",
+            further_host * max(float(batch[0]) - 1, 0.0),
+            f"{max(float(batch[0]) - 1, 0.0):,.3g} further ones x {further_host / MICROSECOND:.3g} µs",
+        ),
     ]
     graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])
     least = model.hardware.calibration.formulas.engine_steps.least_ratio.value
@@ -134,7 +139,8 @@ def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatA
     """Prompts of other requests in the same steps."""
     if question.load.scenario == "static_batch":
         return [TimePart("prompts of other requests", seconds, "")]
-    at = phases(model, batch, question.lengths, question.client)
+    by_chance = question.load.scenario == "open_loop"
+    at = phases(model, batch, question.lengths, question.client, by_chance=by_chance)
     extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at)[0])
     met, mixed = (seconds / service_s, service_s / extra_s) if extra_s > 0 else (0.0, 1.0)
     formula = f"{met:.3g} prompts per step x {mixed:.3g} x {extra_s / MILLISECOND:.3g} ms"

@@ -12,7 +12,7 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.requests import Requests
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.serving import Client, Lengths, prompt_launches_s, request_s
-from gpufleet.performance.shared_steps import late_steps
+from gpufleet.performance.shared_steps import late_steps, step_rules
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Copy, EngineRules
@@ -80,7 +80,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         block_tokens=block_tokens,
         groups=groups,
         mixes_prompts=mixes_prompts,
-        waits_for_host=not mixes_prompts and figure("host_sequence_s", 0.0) > 0,
+        waits_for_host=bool(model.once(step_rules).waits_for_host[0]),
         is_static=bool(figure("static_batch", 0.0)),
         reserves_answers=figure("reserved_output_ratio", 0.5) >= 1,
         prompt_alone_ratio=known("prefill_mixing_ratio"),

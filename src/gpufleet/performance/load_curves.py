@@ -61,7 +61,8 @@ def load_curves_of(
     """The same of candidates whose kernels are gathered already, over another grid if one is given."""
     grid, mix = batch_grid() if grid is None else grid, mix_of(workload)
     batch = np.repeat(grid[:, None], len(model.candidates), axis=1)
-    at, prompts, variation = phases(model, batch, mix.lengths), dict[tuple[str, str], PromptTimes](), NOT_AT_ALL
+    at = phases(model, batch, mix.lengths, by_chance=True)
+    prompts, variation = dict[tuple[str, str], PromptTimes](), NOT_AT_ALL
     if mix.prompts is not None:
         prefills_s = mixed_prefills_s(model, mix, mix.prompts)
         at = replace(at, prompt_extra_s=at.prompt_extra_s * work_ratio_of(mix.prompts, prefills_s))

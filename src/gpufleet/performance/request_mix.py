@@ -16,7 +16,7 @@ from gpufleet.domain.estimate import PromptTimes
 from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.performance.serving import Lengths, lone_ttft_s, prefill_run_s, prompts_load, request_host_s
-from gpufleet.performance.shared_steps import kernels_in_pieces_s
+from gpufleet.performance.shared_steps import kernels_in_pieces_s, kernels_of_prompts_s
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -287,7 +287,7 @@ def beside_decoding_s(model: StepModel, mix: RequestMix, tokens: FloatArray, cac
     """What prompts add to a step in which BESIDE sequences decode   [s], [prompt, candidate]."""
     rest = tokens * (1 - cached_ratio)
     decoding, beside = beside_loads(model, mix, rest)
-    added_s = np.maximum(kernels_in_pieces_s(model, beside, model.seconds(decoding)), 0.0)
+    added_s = np.maximum(kernels_of_prompts_s(model, beside, model.seconds(decoding)), 0.0)
     return np.asarray(added_s + of_prefix_s(model, tokens, cached_ratio))
 
 

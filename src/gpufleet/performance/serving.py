@@ -31,11 +31,15 @@ from gpufleet.domain.precision_labels import AWQ
 from gpufleet.performance.queueing import loop_wait_s
 from gpufleet.performance.shared_steps import (
     ComingPrompts,
+    alone,
     crowding,
     decoding_beside_prompts,
     growth_short_of_room,
     kernels_in_pieces_s,
+    kernels_of_prompts_s,
+    prompts_apart,
     prompts_in_clumps,
+    prompts_together,
     step_rules,
     steps_met_at_once,
     steps_to_fill,
@@ -146,15 +150,23 @@ def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, coming: Co
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
-def coming_prompts(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> ComingPrompts:
+def coming_prompts(
+    model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT, chance_s: Floats | None = None
+) -> ComingPrompts:
     """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average.
 
     Groups of attention-DP step together; those that wait for each other's prompts have them in the same step.
+    `chance_s`: a decode step where they come by chance, and not as answers end: fewer of those that stand apart
+    share a step.
     """
-    c, room = model.candidates, model.once(step_rules).room_for(lengths.input_tokens, lengths.output_tokens)
-    per_step = batch / lengths.output_tokens / c.num_groups
-    groups, wait = c.attention_dp.astype(np.float64), batch_wait(model, per_step, lengths, client)
-    return ComingPrompts.of(per_step, room, lengths.input_tokens, groups, client.gather_steps, wait)
+    c, rules = model.candidates, model.once(step_rules)
+    room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
+    per_step, groups = batch / lengths.output_tokens / c.num_groups, c.attention_dp.astype(np.float64)
+    at_once, wait = prompts_together(per_step), batch_wait(model, per_step, lengths, client)
+    if chance_s is not None and rules.waits_for_host.any():
+        one_s = prefill_step_s(model, np.ones(len(c)), lengths)
+        at_once = np.where(rules.waits_for_host, prompts_apart(per_step, one_s / chance_s), at_once)
+    return ComingPrompts.of(per_step, at_once, room, lengths.input_tokens, groups, client.gather_steps, wait)
 
 
 def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client: Client) -> Floats | None:
@@ -169,9 +181,10 @@ def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client:
 
 
 def busy_loads(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> list[StepLoad]:
-    """The two kinds of steps at these batches."""
-    coming = coming_prompts(model, batch, lengths, client)
-    return [decode_load(batch, lengths), mixed_load(model, batch, lengths, coming)]
+    """The kinds of steps at these batches: of decoding, with prompts, and of prompts where those stand apart."""
+    mixed = mixed_load(model, batch, lengths, coming_prompts(model, batch, lengths, client))
+    apart = [alone(mixed)] if model.once(step_rules).waits_for_host.any() else []
+    return [decode_load(batch, lengths), mixed, *apart]
 
 
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
@@ -278,18 +291,20 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
-def phases(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT) -> Phases:
+def phases(
+    model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT, *, by_chance: bool = False
+) -> Phases:
     """Decode step at `batch`, and what one prompt adds to such a step.
 
     Prompts that come together share a step and the reading of the weights:
     t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n that come together in a group which has any; in pieces
-    where a prompt is longer than the budget of a step.
+    where a prompt is longer than the budget of a step. They come `by_chance`, at any time, or as answers end.
     """
-    prompts = coming_prompts(model, batch, lengths, client)
     decode_s = model.seconds(decode_load(batch, lengths))
-    beside_s = kernels_in_pieces_s(model, mixed_load(model, batch, lengths, prompts), decode_s)
-    extra_s = np.maximum(beside_s, 0.0) / prompts.together
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
+    prompts = coming_prompts(model, batch, lengths, client, step_s if by_chance else None)
+    kernels_s = kernels_of_prompts_s(model, mixed_load(model, batch, lengths, prompts), decode_s)
+    extra_s = np.maximum(kernels_s, 0.0) / prompts.together
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
 
 
@@ -299,13 +314,15 @@ def launch_extra_s(
     """What a prompt adds to a step that the host launches kernel by kernel, where it needs longer than the device.
 
     x / n, x = max(launches - t_decode, 0), launches where prompts have steps of their own   [s]
-    n: `prompts_in_clumps`, at most 1 + room / input. A prompt that takes several steps waits for the host in each.
+    n: `prompts_in_clumps`, at most 1 + room / input; those that stand apart come together as `coming_prompts` says. A
+    prompt that takes several steps waits for the host in each.
     """
     own, rules = batch / model.candidates.num_groups, model.once(step_rules)
     tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
     waited_s = busy_launch_ratio(model.candidates) * prompt_launches_s(model, tokens)
     beside_s = np.maximum(waited_s - rules.own_steps * step_s, 0.0)
     clumps = prompts_in_clumps(prompts.per_step, beside_s / step_s)
+    clumps = np.where(rules.waits_for_host, prompts.sharing, clumps)
     sharing = np.minimum(clumps, 1 + rules.room_tokens / lengths.input_tokens)
     return np.asarray(beside_s * np.maximum(lengths.input_tokens / rules.room_tokens, 1.0) / sharing)
 
@@ -570,11 +587,14 @@ def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
 
     (a^4 + b^4)^(1/4), a = (k + (phi - k) / n) t_prompt, b = `launch_extra_s`: which takes longer differs among steps
     Of the n prompts that share a step the first costs phi of what it adds, the others what their kernels take,
-    k t_prompt. n = min(m / (1 - exp(-m)), 1 + room / input_tokens), m prompts that come in a step on average: see
-    `shared_steps`. A chunk of a prompt counts as one.
+    k t_prompt; k_p t_prompt where the device waits for the host, as on an idle engine. n = min(m / (1 - exp(-m)),
+    1 + room / input_tokens), m prompts that come in a step on average: see `shared_steps`. A chunk of a prompt counts
+    as one.
     """
-    first, further = (model.candidates.engine_constant(f"{n}_ratio") for n in ("prefill_mixing", "decode_scale"))
-    device_s = (further + (first - further) / at.prompts.sharing) * at.prompt_extra_s
+    names = ("prefill_mixing", "decode_scale", "prefill_scale")
+    first, further, apart = (model.candidates.engine_constant(f"{n}_ratio") for n in names)
+    shared = further + (first - further) / at.prompts.sharing
+    device_s = np.where(model.once(step_rules).waits_for_host, apart, shared) * at.prompt_extra_s
     return np.asarray((device_s**SHARPNESS + at.launch_extra_s**SHARPNESS) ** (1 / SHARPNESS))
 
 

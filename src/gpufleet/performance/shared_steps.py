@@ -60,6 +60,24 @@ def prompts_in_clumps(per_step: Floats, longer_ratio: Floats) -> FloatArray:
     return np.asarray(mean / busy)
 
 
+def prompts_apart(per_step: Floats, longer_ratio: Floats) -> FloatArray:
+    """Prompts of a step that decodes nothing, where prompts go before decoding and come while others are prefilled.
+
+    n = m / k, k = (1 - exp(-a)) exp(a r), a = m / (1 + k r)   [prompts]
+    `per_step` m come in a step of decoding and the k steps with prompts that follow it, each of which takes
+    `longer_ratio` r as long; after one of either kind, the next has prompts if any came in it.
+
+    >>> prompts_apart([0.5, 0.5], [0.0, 1.0]).round(2).tolist()
+    [1.27, 1.19]
+    """
+    mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
+    longer, steps = np.asarray(longer_ratio, dtype=np.float64), busy_share(mean)
+    for _ in range(CLUMP_STEPS):
+        after_decoding = mean / (1 + steps * longer)
+        steps = busy_share(after_decoding) * np.exp(after_decoding * longer)
+    return np.asarray(mean / steps)
+
+
 def busy_share(per_step: Floats) -> FloatArray:
     """Share of steps that have a prompt, where `per_step` come in a step on average: 1 - exp(-m)   [1].
 
@@ -89,19 +107,20 @@ class ComingPrompts:
     def of(
         cls,
         per_step: FloatArray,
+        at_once: FloatArray,
         room_tokens: Floats,
         input_tokens: Floats,
         groups: FloatArray,
         gather_steps: Floats,
         wait_steps: Floats | None = None,
     ) -> ComingPrompts:
-        """Prompts of `input_tokens` where a step takes `room_tokens`, and `groups` step together.
+        """Prompts of `input_tokens`, n `at_once`, where a step takes `room_tokens`, and `groups` step together.
 
         together = min(n, max(room / input, 1)), sharing = min(n, 1 + room / input)   [prompts]
-        n: `prompts_together`, or more where the first of a step waits `wait_steps` for others: `prompts_awaited`
+        More are there where the first of a step waits `wait_steps` for others: `prompts_awaited`
         Those that wait `gather_steps` for each other's prompts have them in the same step, once all have one.
         """
-        at_once, waited = prompts_together(per_step), NO_STEPS
+        waited = NO_STEPS
         if wait_steps is not None:
             at_once, waited = prompts_awaited(per_step, at_once, wait_steps)
         whole = np.asarray(room_tokens) / input_tokens
@@ -225,12 +244,14 @@ class StepRules:
 
     `room_tokens` of prompts and decoding together at most, or any one context where it `takes_contexts` (1, else 0)
     that are longer. In `own_steps` of decoding (1 or 0) a prompt is prefilled: 0 where prompts have steps of their own.
-    A client sees tokens `late_steps` late. At most `most_sequences` decode in all groups, and where it `sets_aside` an
-    answer's tokens in the KV pool, whole, none is preempted.
+    Where the device `waits_for_host` before a step of prompts, that takes what it takes on an idle engine. A client
+    sees tokens `late_steps` late. At most `most_sequences` decode in all groups, and where it `sets_aside` an answer's
+    tokens in the KV pool, whole, none is preempted.
     """
 
     most_sequences: FloatArray
     sets_aside: BoolArray
+    waits_for_host: BoolArray
     room_tokens: FloatArray
     takes_contexts: FloatArray
     own_steps: FloatArray
@@ -244,14 +265,27 @@ class StepRules:
 def step_rules(model: StepModel) -> StepRules:
     """The rules of all candidates of a model, which is asked for them `once`."""
     c = model.candidates
+    own_steps, host_s = c.engine_figure("mixes_prompts", 1.0), c.engine_figure("host_sequence_s", 0.0)
     return StepRules(
         most_sequences=of_every_card(c, lambda engine, gpu: float(batch_limits(engine, gpu)[0])) * c.attention_dp,
         sets_aside=c.engine_figure("reserved_output_ratio", 0.5) >= 1,
+        waits_for_host=(own_steps <= 0) & (host_s > 0),
         room_tokens=step_room_tokens(c),
         takes_contexts=c.engine_figure("whole_context", 0.0),
-        own_steps=c.engine_figure("mixes_prompts", 1.0),
+        own_steps=own_steps,
         late_steps=late_steps(c),
     )
+
+
+def kernels_of_prompts_s(model: StepModel, load: StepLoad, decode_s: FloatArray) -> FloatArray:
+    """What the prompts of a load add to its decoding; all of their step where the device waits for the host   [s]."""
+    beside_s, waits = kernels_in_pieces_s(model, load, decode_s), model.once(step_rules).waits_for_host
+    return np.where(waits, kernels_in_pieces_s(model, alone(load)), beside_s) if waits.any() else beside_s
+
+
+def alone(load: StepLoad) -> StepLoad:
+    """The prompts of a load in a step of their own."""
+    return StepLoad(np.zeros_like(load.decoding), 1.0, load.prefilling, load.prompt_tokens)
 
 
 def kernels_in_pieces_s(model: StepModel, load: StepLoad, decode_s: Floats = 0.0) -> FloatArray:
