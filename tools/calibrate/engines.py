@@ -16,6 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
+from tools.calibrate.constants import (
+    CONSTANTS,
+    NEUTRAL,
+    OF_FIRST_TOKENS,
+    OF_STEPS,
+    UNITS_OF_CONSTANTS,
+    Constant,
+    names_of,
+)
 from tools.calibrate.eras import ERAS, Era, Residual, era_name
 from tools.calibrate.lending import LOANS, NEAREST
 from tools.calibrate.ranges import FIGURES, UNITS, Ranges, figures_of, time_log_ratio
@@ -99,74 +108,13 @@ class Stage(NamedTuple):
         return self._replace(constants=tuple(name for name in self.constants if name not in held))
 
 
-FIRST_TOKEN = Stage(
-    (
-        "prefill_scale_ratio",
-        "request_overhead_s",
-        "token_overhead_s",
-        "first_token_steps",
-        "poll_wait_ratio",
-        "prefill_launch_ratio",
-        "rank_overhead_s",
-    ),
-    ("ttft",),
-)
-STEP = Stage(
-    (
-        "decode_scale_ratio",
-        "step_overhead_s",
-        "kernel_overhead_s",
-        "reduction_overhead_s",
-        "sequence_overhead_s",
-        "prefill_mixing_ratio",
-        "eager_kernel_s",
-        "eager_int8_wo_ratio",
-        "eager_int4_ratio",
-        "eager_awq_ratio",
-    ),
-    ("tpot", "rate", "latency"),
-)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A step constant: unit, prior, how far a fit may pull it from there, and hard bounds."""
-
-    name: str
-    unit: str
-    prior: float
-    spread: float
-    low: float
-    high: float
-
-
-# sequence and mixing: medians of what the engines fit that several models were measured on
-CONSTANTS = (
-    Constant("decode_scale_ratio", "ratio", 1.0, 0.1, 0.7, 2.0),
-    Constant("step_overhead_s", "s", 0.5e-3, 1.5e-3, 0.0, 20e-3),
-    Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
-    Constant("reduction_overhead_s", "s", 0.0, 5e-6, 0.0, 1e-3),
-    Constant("sequence_overhead_s", "s", 10e-6, 20e-6, 0.0, 5e-4),
-    Constant("prefill_mixing_ratio", "ratio", 1.15, 0.15, 0.3, 2.0),
-    Constant("eager_kernel_s", "s", 45e-6, 15e-6, 0.0, 2e-4),
-    Constant("prefill_scale_ratio", "ratio", 1.2, 0.05, 1.0, 3.0),  # below 1: faster than kernels that were measured
-    Constant("request_overhead_s", "s", 5e-3, 1e-3, 0.0, 0.3),
-    Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
-    Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
-    Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
-    Constant("prefill_launch_ratio", "ratio", 1.0, 0.15, 0.0, 10.0),
-    Constant("rank_overhead_s", "s", 0.0, 1e-3, 0.0, 50e-3),
-)
-OF_SOME_ERAS = (
-    Constant("eager_int8_wo_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
-    Constant("eager_int4_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
-    Constant("eager_awq_ratio", "ratio", 1.0, 0.1, 0.5, 2.0),
-)
+STEP = Stage(names_of(OF_STEPS), ("tpot", "rate", "latency"))
+FIRST_TOKEN = Stage(names_of(OF_FIRST_TOKENS), ("ttft",))
 
 
 def constants_of(era: Era) -> list[Constant]:
     """The constants of an era with its priors: those of all engines, and what it alone has a prior for."""
-    known = (*CONSTANTS, *(c for c in OF_SOME_ERAS if c.name in era.priors))
+    known = [c for c in CONSTANTS if c.name in NEUTRAL or c.name in era.priors]
     general = [replace(c, spread=c.spread * era.freedom) for c in known]
     own = {name: {"prior": p.value, "spread": p.spread} for name, p in era.priors.items()}
     return [replace(c, **own.get(c.name, {})) for c in general]
@@ -399,7 +347,7 @@ def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[s
 
 def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) -> str:
     """One era as a TOML table; the ranges of its constants are the priors' spread, their points the rows fitted."""
-    units = {c.name: c.unit for c in (*CONSTANTS, *OF_SOME_ERAS)} | UNITS
+    units = UNITS_OF_CONSTANTS | UNITS
     points = sum(len(b.points) for b in data)
     models = sorted({p.model_id for b in data for p in b.points})
     lines = ["[[era]]", f'engine = "{era.engine}"', f'name = "{era.name}"']

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
+from tools.calibrate.constants import NEUTRAL
 
 from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options, queued_requests
 from gpufleet.accuracy.conditions import engine_of_row, layout_of
@@ -333,24 +334,6 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
         link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
         link_bytes_per_s=np.array([rate for _, rate in links]),
     )
-
-
-NEUTRAL = {
-    "decode_scale_ratio": 1.0,
-    "step_overhead_s": 0.0,
-    "kernel_overhead_s": 0.0,
-    "reduction_overhead_s": 0.0,
-    "sequence_overhead_s": 0.0,
-    "prefill_mixing_ratio": 1.0,
-    "prefill_scale_ratio": 1.0,
-    "request_overhead_s": 0.0,
-    "token_overhead_s": 0.0,
-    "first_token_steps": 0.5,
-    "poll_wait_ratio": 0.5,
-    "eager_kernel_s": 0.0,
-    "prefill_launch_ratio": 1.0,
-    "rank_overhead_s": 0.0,
-}
 
 
 def neutral(engine: EngineProfile) -> EngineProfile:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tools.calibrate.constants import NEUTRAL
 
 from gpufleet.catalog.calibration import load_calibration, load_formulas
 from gpufleet.catalog.engine_eras import load_engine
@@ -50,23 +51,7 @@ from gpufleet.provenance import Sourced
 
 USERS = Client()
 LENGTHS = Lengths(1000.0, 200.0)
-IDEAL = {
-    "decode_scale_ratio": 1.0,
-    "step_overhead_s": 0.0,
-    "kernel_overhead_s": 0.0,
-    "reduction_overhead_s": 0.0,
-    "sequence_overhead_s": 0.0,
-    "prefill_mixing_ratio": 1.0,
-    "prefill_scale_ratio": 1.0,
-    "request_overhead_s": 0.0,
-    "token_overhead_s": 0.0,
-    "first_token_steps": 0.5,
-    "poll_wait_ratio": 0.5,
-    "prefill_launch_ratio": 1.0,
-    "rank_overhead_s": 0.0,
-    "synchrony_ratio": 0.5,
-    "eager_kernel_s": 0.0,
-}
+IDEAL = {**NEUTRAL, "synchrony_ratio": 0.5}
 
 
 def engine(**constants: float) -> EngineProfile:
