@@ -169,6 +169,7 @@ def test_prompts_that_stand_apart_and_come_by_chance_share_few_steps(
     steady = estimate(model, gpus, rate=rate, **asked_of)
     run = estimate(model, gpus, rate=rate, requests=3000, **asked_of)
     assert steady.tpot_s.value == pytest.approx(run.tpot_s.value, rel=0.12)
+    assert steady.ttft_s.value == pytest.approx(run.ttft_s.value, rel=0.2)
 
 
 def apart(some: list[Loop], error: float) -> str:

@@ -32,10 +32,11 @@ class LoadCurves:
     """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
 
     `requests_per_s` is the arrival rate that keeps that batch decoding. `running_ratio` of the arrivals, per column,
-    find others running, and a decode step of `step_s`; they wait `queue_s` for prompts and `room_s` for room,
-    `queue_ratio` and `room_ratio` of them at all, and see first tokens `late_s` late (by `late_variance`, per column).
-    Prompts take `prompt_load_ratio` of the time: each `prompt_service_s`, of which a host that launches it takes
-    `prompt_launch_s` whatever its length, and `own_step_s` of decode steps where others run. Where requests differ,
+    find others running, and a decode step of `step_s`; they wait for `gate_steps` of `gate_s`, the step under way and
+    what comes in it, `queue_s` for prompts and `room_s` for room, `queue_ratio` and `room_ratio` of them at all, and
+    see first tokens `late_s` late (by `late_variance`, per column). Prompts take `prompt_load_ratio` of the time: each
+    `prompt_service_s`, of which a host that launches it takes `prompt_launch_s` whatever its length, and `own_step_s`
+    of the steps that it shares where others run. Where requests differ,
     `prompt_squared_variation` says how much the times of prompts do, and `prompts` has those of (class, statistic);
     `prompt` is the mean one. No token takes longer than `full_step_s`.
     """
@@ -46,6 +47,8 @@ class LoadCurves:
     step_s: FloatArray
     prompt_service_s: FloatArray
     prompt_launch_s: FloatArray
+    gate_s: FloatArray
+    gate_steps: FloatArray
     own_step_s: FloatArray
     prompt_load_ratio: FloatArray
     queue_s: FloatArray

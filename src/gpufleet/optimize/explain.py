@@ -6,7 +6,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
-from gpufleet.performance.latencies import mean_prompt_s, whole_step_s
+from gpufleet.performance.latencies import mean_prompt_s
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.serving import (
     Serving,
@@ -233,8 +233,8 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
 def _arrival_parts(question: EstimateQuestion, model: StepModel, batch: float, lone_s: float) -> list[TimePart]:
     """What a request that comes by chance waits for before its step, there, and until its first token is seen."""
     curves = load_curves_of(model, question.workload, np.array([np.inf]), np.array([batch, batch + 1]))
-    share, step_s = float(curves.running_ratio[0]), float(whole_step_s(curves)[0, 0])
-    steps = share * (0.5 + float(curves.prompt_load_ratio[0, 0]))
+    share, step_s = float(curves.running_ratio[0]), float(curves.gate_s[0, 0])
+    steps = share * float(curves.gate_steps[0, 0])
     beside_s, late_s = float(mean_prompt_s(curves, "")[0, 0]) - lone_s, float(curves.late_s[0, 0])
     return [
         TimePart("steps that run already", steps * step_s, f"{steps:.3g} steps x {step_s / MILLISECOND:.3g} ms"),

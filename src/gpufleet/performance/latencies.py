@@ -74,9 +74,8 @@ def own_prompt_s(curves: LoadCurves, prompt: PromptTimes) -> FloatArray:
 
 
 def others_first_s(curves: LoadCurves) -> FloatArray:
-    """Mean time until a request's own step begins: (1 / 2 + rho) steps with their prompts, and the queue   [s]."""
-    steps = curves.running_ratio * (0.5 + curves.prompt_load_ratio)
-    return np.asarray(steps * curves.once(whole_step_s) + curves.queue_s)
+    """Mean time until a request's own step begins: what is left of the step under way, and the queue   [s]."""
+    return np.asarray(curves.running_ratio * curves.gate_steps * curves.gate_s + curves.queue_s)
 
 
 def whole_step_s(curves: LoadCurves) -> FloatArray:
@@ -105,7 +104,7 @@ def own_prompt_spread(curves: LoadCurves, quantile: float, request_class: str, s
 
 def under_way_spread(curves: LoadCurves, quantile: float) -> Spread:
     """The rest of the step under way, uniform where one is, and the prompts that come in it: `others_first_s`."""
-    running, whole_s = curves.running_ratio, curves.once(whole_step_s)
+    running, whole_s = curves.running_ratio, curves.gate_s
     at, deviation = np.maximum(1 - (1 - quantile) / running, 0.0), np.sqrt(running / 3 - running**2 / 4)
     rest = known_at(at, running / 2, deviation, quantile)
     mean_s = curves.once(others_first_s) - curves.queue_s

@@ -104,6 +104,8 @@ def columns_of(met: Met) -> dict[str, FloatArray]:
         "prompt_service_s": by_candidate(met.service_s),
         "prompt_launch_s": by_candidate(met.launch_s),
         "prompt_squared_variation": by_candidate(met.squared_variation),
+        "gate_s": by_candidate(met.gate_s),
+        "gate_steps": by_candidate(met.gate_steps),
         "own_step_s": by_candidate(met.own_step_s),
         "prompt_load_ratio": by_candidate(met.prompt_load_ratio),
         "queue_s": by_candidate(met.queue_s),

@@ -14,10 +14,13 @@ from gpufleet.performance.load_curves import batch_grid
 def curves_of(batch: np.ndarray, requests_per_s: np.ndarray, step_s: np.ndarray, **figures: Any) -> LoadCurves:
     """Curves [candidate, batch] whose first tokens take 50 ms and a decode step, and wait for nothing unless said."""
     nothing, rows = np.zeros_like(step_s), len(step_s)
+    load = figures.get("prompt_load_ratio", nothing)
     quiet: dict[str, Any] = {
         "largest_batch": np.full(rows, np.inf),
         "prompt_service_s": nothing,
         "prompt_launch_s": nothing,
+        "gate_s": step_s / (1 - load),
+        "gate_steps": 0.5 + load,
         "own_step_s": step_s,
         "prompt_load_ratio": nothing,
         "queue_s": nothing,
