@@ -84,7 +84,8 @@ def serve(
 def plan(
     rate: float = 5.0, model: str = "llama-3.1-8b", slo: str | None = "tpot.p95<60ms", catalog=None, **more
 ) -> ServePlan:
-    return plan_serve(ServeRequest(model, rate, 1000, 200, slo, rows=50, **more), catalog or market())
+    words = {"input_tokens": 1000, "output_tokens": 200, "rows": 50, **more}
+    return plan_serve(ServeRequest(model, rate, slo=slo, **words), catalog or market())
 
 
 def cost(answer: ServePlan) -> float:
@@ -94,9 +95,11 @@ def cost(answer: ServePlan) -> float:
 @few
 @given(replicas, engines, input_lengths, output_lengths, loads, st.sampled_from([1.05, 1.3, 2.0]))
 def test_faster_memory_never_slows_a_token_or_lowers_throughput(replica, engine, prompt, output, load, speed) -> None:
+    """A queue that never empties takes the batch that serves most, which may be a larger one of slower tokens."""
     before = serve(replica, engine, (prompt, output), **load)
     after = serve(replica, engine, (prompt, output), with_faster_memory(replica[1], speed), **load)
-    assert after.tpot_s.value <= before.tpot_s.value * (1 + 1e-9)
+    if not load.get("full_queue"):
+        assert after.tpot_s.value <= before.tpot_s.value * (1 + 1e-9)
     assert after.output_tokens_per_s.value >= before.output_tokens_per_s.value * (1 - 1e-9)
 
 
@@ -295,14 +298,22 @@ def test_a_proposed_relaxation_makes_the_plan_feasible(tpot, ttft, priced) -> No
     places = sorted({index % len(offers) for index in priced})
     some = replace(market(), offers=tuple(offers[place] for place in places))
     asked = {"tpot.p95": tpot, "ttft.p95": ttft}
-    proposals = [r for r in asks(some, asked).relaxations if r.needed_s is not None]
-    together = {r.limit: r.needed for r in proposals if r.together}
-    for eased in [together] if together else [{r.limit: r.needed} for r in proposals]:
-        assert asks(some, asked | eased).is_feasible
+    proposals = asks(some, asked).relaxations
+    together = [r for r in proposals if r.together]
+    proposals = [r for r in proposals if r.limit in {*asked, *WORDS}]
+    for changes in [together] if together else [[r] for r in proposals]:
+        eased = {r.limit: r.needed for r in changes}
+        words = {word: float(eased.pop(name).removesuffix("/s")) for name, word in WORDS.items() if name in eased}
+        assert asks(some, asked | eased, **words).is_feasible
 
 
-def asks(catalog: Catalog, limits: dict[str, str]) -> ServePlan:
-    return plan(1.0, "llama-3.3-70b", ",".join(f"{label}<{limit}" for label, limit in limits.items()), catalog)
+WORDS = {"rate": "rate", "input tokens": "input_tokens", "output tokens": "output_tokens"}
+"""Of what gives way and is no objective."""
+
+
+def asks(catalog: Catalog, limits: dict[str, str], rate: float = 1.0, **words: float) -> ServePlan:
+    slo = ",".join(f"{label}<{limit}" for label, limit in limits.items())
+    return plan(rate, "llama-3.3-70b", slo, catalog, **words)
 
 
 def test_an_impossible_limit_is_met_by_its_proposed_relaxation() -> None:

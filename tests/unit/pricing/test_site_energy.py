@@ -22,7 +22,8 @@ def test_a_site_draws_more_than_its_gpus_and_a_better_site_less() -> None:
     good, bad = (site_kwh_per_hour(gpus, machines, Spread(ratio, ratio, ratio)) for ratio in (1.1, 1.5))
     assert gpus.expected < good.expected < bad.expected
     assert good.expected == pytest.approx(2.8 * 1.5 * 1.1)
-    assert site_kwh_per_hour(gpus, ONE, ONE) == gpus
+    alone = site_kwh_per_hour(gpus, ONE, ONE)
+    assert (alone.low, alone.expected, alone.high) == pytest.approx((2.0, 2.8, 5.6))
 
 
 def test_ranges_multiply_as_independent_factors_do() -> None:
