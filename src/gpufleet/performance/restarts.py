@@ -74,9 +74,10 @@ def checkpoint_interval_s(write_s: Floats, mean_between_s: Floats) -> FloatArray
     """
     write, between = np.broadcast_arrays(*(np.asarray(each, dtype=np.float64) for each in (write_s, mean_between_s)))
     finite = np.where(np.isfinite(between), between, 1.0)
-    x = np.minimum(np.sqrt(write / (2.0 * finite)), 1.0)
+    half = write / 2.0
+    x = np.minimum(np.sqrt(half / finite), 1.0)
     higher_order = first_order_interval_s(write, finite) * (1.0 + x / 3.0 + x**2 / 9.0) - write
-    found = np.where(write < 2.0 * finite, np.minimum(higher_order, finite), finite)
+    found = np.where(half < finite, np.minimum(higher_order, finite), finite)
     return np.where(np.isfinite(between), found, NEVER_S)
 
 
