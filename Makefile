@@ -66,7 +66,7 @@ test-lowest: $(VENV)/developer.stamp
 	@mkdir -p build
 	@$(BIN)/python tools/floors.py > build/lowest.txt
 	@$(PYTHON) tools/environment.py create build/lowest
-	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test]'
+	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve]'
 	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist loadfile $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
