@@ -8,6 +8,8 @@ WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 QUICK := tests/properties tests/unit tests/architecture
 QUESTIONS ?= 200
 MUTANTS ?= 200
+# Pages show what the pinned versions print: another solver finds other fleets at the same cost.
+LOWEST_TESTS ?= --ignore tests/contracts/test_docs_examples.py
 TRIES ?= 1000
 SEED ?= 1
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
@@ -19,7 +21,7 @@ help:
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make quick     run unit tests, laws and architecture tests but for the slow ones, and name the slowest 20"
 	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
-	@echo "make test-lowest  run all tests on the lowest versions that pyproject.toml allows"
+	@echo "make test-lowest  run the tests but for those of pages on the lowest versions that pyproject.toml allows"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
