@@ -138,12 +138,13 @@ def test_pools_carry_what_the_closed_form_says(
 
 
 FIRST_ENGINE = {"engine": "vllm", "engine_version": "0.6.3"}
+of_three_models = pytest.mark.parametrize(
+    ("model", "gpus"), [("mixtral-8x7b", "A100:4"), ("llama-3.1-8b", "A100"), ("llama-3.3-70b", "H100:4")]
+)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
-@pytest.mark.parametrize(
-    ("model", "gpus"), [("mixtral-8x7b", "A100:4"), ("llama-3.1-8b", "A100"), ("llama-3.3-70b", "H100:4")]
-)
+@of_three_models
 @pytest.mark.parametrize(("tokens", "clients"), [((200, 100), 32), ((200, 100), 128), ((1000, 300), 32)])
 def test_prompts_that_stand_apart_take_what_they_take_on_an_idle_engine(
     model: str, gpus: str, tokens: tuple[int, int], clients: int
@@ -156,9 +157,7 @@ def test_prompts_that_stand_apart_take_what_they_take_on_an_idle_engine(
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
-@pytest.mark.parametrize(
-    ("model", "gpus"), [("mixtral-8x7b", "A100:4"), ("llama-3.1-8b", "A100"), ("llama-3.3-70b", "H100:4")]
-)
+@of_three_models
 @pytest.mark.parametrize(("tokens", "load"), [((200, 100), 0.4), ((200, 100), 0.7), ((1000, 300), 0.7)])
 def test_prompts_that_stand_apart_and_come_by_chance_share_few_steps(
     model: str, gpus: str, tokens: tuple[int, int], load: float
@@ -170,6 +169,20 @@ def test_prompts_that_stand_apart_and_come_by_chance_share_few_steps(
     run = estimate(model, gpus, rate=rate, requests=3000, **asked_of)
     assert steady.tpot_s.value == pytest.approx(run.tpot_s.value, rel=0.12)
     assert steady.ttft_s.value == pytest.approx(run.ttft_s.value, rel=0.2)
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
+@pytest.mark.parametrize(("tokens", "load"), [((8000, 3), 0.8), ((8000, 20), 0.8), ((20, 2), 0.8), ((8000, 200), 0.6)])
+def test_prompts_that_fill_an_engine_of_the_first_kind_have_times_of_this_world(
+    tokens: tuple[int, int], load: float
+) -> None:
+    """Prompts that take hundreds of decode steps each come one by one: no step has less than one."""
+    asked_of = {"input_tokens": tokens[0], "output_tokens": tokens[1], **FIRST_ENGINE}
+    rate = load * estimate("llama-3.1-8b", "H100", full_queue=True, **asked_of).requests_per_s.value
+    steady = estimate("llama-3.1-8b", "H100", rate=rate, **asked_of)
+    run = estimate("llama-3.1-8b", "H100", rate=rate, requests=1500, **asked_of)
+    assert steady.ttft_s.value == pytest.approx(run.ttft_s.value, rel=0.45)
+    assert steady.tpot_s.value < 20
 
 
 def apart(some: list[Loop], error: float) -> str:

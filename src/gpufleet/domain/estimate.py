@@ -36,9 +36,9 @@ class LoadCurves:
     what comes in it, `queue_s` for prompts and `room_s` for room, `queue_ratio` and `room_ratio` of them at all, and
     see first tokens `late_s` late (by `late_variance`, per column). Prompts take `prompt_load_ratio` of the time: each
     `prompt_service_s`, of which a host that launches it takes `prompt_launch_s` whatever its length, and `own_step_s`
-    of the steps that it shares where others run. Where requests differ,
-    `prompt_squared_variation` says how much the times of prompts do, and `prompts` has those of (class, statistic);
-    `prompt` is the mean one. No token takes longer than `full_step_s`.
+    of the steps that it shares where others run. Where requests differ, `prompt_squared_variation` says how much the
+    times of prompts do, and `prompts` has those of (class, statistic); `prompt` is the mean one. No token takes longer
+    than `full_step_s`.
     """
 
     batch: FloatArray

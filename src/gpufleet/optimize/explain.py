@@ -102,7 +102,8 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     scale, step, kernel, sequence = (float(c.engine_constant(name)[0]) for name in names)
     reductions, further = model.arch.num_reductions, float(c.tp[0]) - 1
     reduction = float(c.engine_constant("reduction_overhead_s")[0])
-    sequences, further_host = float((batch / c.attention_dp)[0]), float(c.engine_figure("host_sequence_s", 0.0)[0])
+    sequences, others = float((batch / c.attention_dp)[0]), max(float(batch[0]) - 1, 0.0)
+    further_host = float(c.engine_figure("host_sequence_s", 0.0)[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
         TimePart("between steps", step * float(c.micro_batches[0]), "scheduling, sampling, launch"),
@@ -119,8 +120,8 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
         TimePart(
             "sequences that the device waits for",
-            further_host * max(float(batch[0]) - 1, 0.0),
-            f"{max(float(batch[0]) - 1, 0.0):,.3g} further ones x {further_host / MICROSECOND:.3g} µs",
+            further_host * others,
+            f"{others:,.3g} further ones x {further_host / MICROSECOND:.3g} µs",
         ),
     ]
     graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])

@@ -18,7 +18,9 @@ from gpufleet.records import dataclass
 
 FEWEST_PROMPTS = 1e-12
 NO_STEPS = np.zeros(1)
-CLUMP_STEPS = 6
+CLUMP_STEPS, HALVINGS = 6, 24
+MOST_IN_A_ROW = 2.0
+"""Steps of prompts for one of decoding, at most, a judgement: slots run out, and those that wait share the next one."""
 MOST_ENDED = 16
 """Answers that end in one step, at most, of which the room in a full pool is counted."""
 WHOLE_FROM_TOKENS = 2048
@@ -63,19 +65,21 @@ def prompts_in_clumps(per_step: Floats, longer_ratio: Floats) -> FloatArray:
 def prompts_apart(per_step: Floats, longer_ratio: Floats) -> FloatArray:
     """Prompts of a step that decodes nothing, where prompts go before decoding and come while others are prefilled.
 
-    n = m / k, k = (1 - exp(-a)) exp(a r), a = m / (1 + k r)   [prompts]
+    n = m / k, k = min((1 - exp(-a)) exp(a r), m, 2), a = m / (1 + k r)   [prompts]
     `per_step` m come in a step of decoding and the k steps with prompts that follow it, each of which takes
     `longer_ratio` r as long; after one of either kind, the next has prompts if any came in it.
 
-    >>> prompts_apart([0.5, 0.5], [0.0, 1.0]).round(2).tolist()
-    [1.27, 1.19]
+    >>> prompts_apart([0.5, 0.5, 2000.0], [0.0, 1.0, 10.0]).round(2).tolist()
+    [1.27, 1.19, 1000.0]
     """
-    mean = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS)
-    longer, steps = np.asarray(longer_ratio, dtype=np.float64), busy_share(mean)
-    for _ in range(CLUMP_STEPS):
-        after_decoding = mean / (1 + steps * longer)
-        steps = busy_share(after_decoding) * np.exp(after_decoding * longer)
-    return np.asarray(mean / steps)
+    mean, longer = np.maximum(np.asarray(per_step, dtype=np.float64), FEWEST_PROMPTS), np.asarray(longer_ratio)
+    low, high = np.log(busy_share(mean / (1 + mean * longer))), np.log(np.minimum(mean, MOST_IN_A_ROW))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        after_decoding = mean / (1 + np.exp(middle) * longer)
+        is_more = np.log(busy_share(after_decoding)) + after_decoding * longer > middle
+        low, high = np.where(is_more, middle, low), np.where(is_more, high, middle)
+    return np.asarray(mean / np.exp(high))
 
 
 def busy_share(per_step: Floats) -> FloatArray:
