@@ -14,11 +14,11 @@ from tests.properties.random_mixes import random_mix
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Loss, MachineLimit, MixProblem, Share
 from gpufleet.optimize.mixes import program
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.greedy import greedy_mix
 from gpufleet.optimize.mixes.search import least_relaxation, solve_mix
 
 SMALL, LARGE = 0, 1
-LONG_S = 30.0
 
 
 def mixed(**words: object) -> MixProblem:
@@ -34,9 +34,9 @@ def budget(usd: float) -> MachineLimit:
 def test_a_budget_that_is_too_small_is_named_with_what_is_missing() -> None:
     """The cheapest mix is six small and three large machines, 18 dollars an hour; large ones alone cost 20."""
     problem = mixed(limits=(budget(15.0),))
-    assert solve_mix(problem, lambda: LONG_S) is None
+    assert solve_mix(problem, Effort()) is None
     assert greedy_mix(problem) is None
-    relaxed = least_relaxation(problem, LONG_S)
+    relaxed = least_relaxation(problem, Effort())
     assert relaxed is not None
     assert relaxed.excess == pytest.approx({"budget": 3.0})
 
@@ -44,35 +44,35 @@ def test_a_budget_that_is_too_small_is_named_with_what_is_missing() -> None:
 def test_of_a_budget_and_a_quota_that_contradict_the_nearer_gives_way() -> None:
     """Three large machines may be had, so half a dollar is missing; without a budget it is the quota."""
     problem = mixed(limits=(budget(17.5),), most_machines=np.array([np.inf, 3.0]))
-    relaxed = least_relaxation(problem, LONG_S)
+    relaxed = least_relaxation(problem, Effort())
     assert relaxed is not None
     assert relaxed.excess == pytest.approx({"budget": 0.5})
-    none_of_it = least_relaxation(mixed(most_machines=np.array([np.inf, 0.0])), LONG_S)
+    none_of_it = least_relaxation(mixed(most_machines=np.array([np.inf, 0.0])), Effort())
     assert none_of_it is not None
     assert none_of_it.excess == pytest.approx({f"machines {LARGE}": 3.0})
 
 
 def test_what_has_to_give_way_for_a_mix_that_survives_is_enough_for_it() -> None:
     problem = mixed(most_machines=np.array([np.inf, 3.0]), spare_machines=1)
-    relaxed = least_relaxation(problem, LONG_S)
+    relaxed = least_relaxation(problem, Effort())
     assert relaxed is not None
     assert relaxed.excess == pytest.approx({f"machines {LARGE}": 1.0})
     enough = replace(problem, most_machines=np.array([np.inf, 4.0]))
     assert violations(enough, relaxed.mix) == []
-    assert solve_mix(enough, lambda: LONG_S) is not None
+    assert solve_mix(enough, Effort()) is not None
 
 
 def test_the_mix_of_a_relaxation_is_the_cheapest_of_those_that_give_way_so_little() -> None:
-    relaxed = least_relaxation(mixed(most_machines=np.array([np.inf, 2.0])), LONG_S)
+    relaxed = least_relaxation(mixed(most_machines=np.array([np.inf, 2.0])), Effort())
     assert relaxed is not None
     assert relaxed.mix.usd_per_hour == pytest.approx(18.0)
 
 
 def test_requests_that_nobody_carries_are_no_fault_of_a_limit() -> None:
     problem = replace(mixed(), load_units=np.array([[1.0, 1.0], [math.inf, math.inf]]))
-    assert solve_mix(problem, lambda: LONG_S) is None
+    assert solve_mix(problem, Effort()) is None
     assert greedy_mix(problem) is None
-    assert least_relaxation(problem, LONG_S) is None
+    assert least_relaxation(problem, Effort()) is None
 
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.2, math.nan])
@@ -84,7 +84,7 @@ def test_a_share_over_the_whole_is_refused(ratio: float) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2, 5, 8, 9])
 def test_without_time_the_answer_is_that_at_once_with_a_bound(seed: int) -> None:
     problem = random_mix(seed)
-    mix, at_once = solve_mix(problem, lambda: 0.0), greedy_mix(problem)
+    mix, at_once = solve_mix(problem, Effort.of_seconds(0.0, float)), greedy_mix(problem)
     assert mix is not None
     assert at_once is not None
     assert mix.usd_per_hour == at_once.usd_per_hour
@@ -95,12 +95,12 @@ def test_without_time_the_answer_is_that_at_once_with_a_bound(seed: int) -> None
 @pytest.mark.parametrize("seed", [0, 1, 2, 5, 8, 9])
 def test_without_the_solver_the_answer_is_that_at_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_mix(seed)
-    best = solve_mix(problem, lambda: LONG_S)
+    best = solve_mix(problem, Effort())
     monkeypatch.setattr(
         program, "find_spec", lambda name: None if name == "ortools" else importlib.util.find_spec(name)
     )
     monkeypatch.delattr(program.Program, "__init__")
-    mix = solve_mix(problem, lambda: LONG_S)
+    mix = solve_mix(problem, Effort())
     assert best is not None
     assert mix is not None
     assert mix.is_greedy
@@ -113,13 +113,13 @@ def test_without_the_solver_the_answer_is_that_at_once(seed: int, monkeypatch: p
 def test_a_loss_of_everything_leaves_no_mix() -> None:
     everything = Loss("all regions", np.ones(2), np.zeros(2))
     problem = mixed(losses=(everything,))
-    assert solve_mix(problem, lambda: LONG_S) is None
+    assert solve_mix(problem, Effort()) is None
     assert greedy_mix(problem) is None
 
 
 def test_more_machines_may_fail_than_are_needed() -> None:
     """Three large machines carry the long requests, so six are bought, and of the small ones none."""
-    mix = solve_mix(mixed(spare_machines=3), lambda: LONG_S)
+    mix = solve_mix(mixed(spare_machines=3), Effort())
     assert mix is not None
     assert violations(mixed(spare_machines=3), mix) == []
     assert mix.machines[LARGE] >= 6
@@ -128,7 +128,7 @@ def test_more_machines_may_fail_than_are_needed() -> None:
 @pytest.mark.parametrize("less", ["a machine", "a share", "a dollar"])
 def test_what_checks_mixes_finds_what_is_missing(less: str) -> None:
     problem = mixed()
-    mix = solve_mix(problem, lambda: LONG_S)
+    mix = solve_mix(problem, Effort())
     assert mix is not None
     assert violations(problem, mix) == []
     if less == "a machine":

@@ -14,17 +14,18 @@ from tests.properties.random_mixes import random_mix
 
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.mix import Loss, MachineLimit, Mix, MixProblem, Share
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.greedy import greedy_mix
 from gpufleet.optimize.mixes.search import solve_mix
 
-LONG_S, PROVED, MOST_UNITS = 30.0, 3e-6, 7
+PROVED, MOST_UNITS = 3e-6, 7
 GROUPS, GROUP = range(10), 12
 WITH_A_MIX = (0, 1, 2, 5, 8, 9, 12, 15, 16, 17)
 TINY = tuple(seed for seed in range(80) if random_mix(seed).num_ways <= 3)
 
 
 def solved(problem: MixProblem) -> Mix | None:
-    return solve_mix(problem, lambda: LONG_S)
+    return solve_mix(problem, Effort())
 
 
 def proved_usd(problem: MixProblem) -> float:

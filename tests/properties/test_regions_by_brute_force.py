@@ -17,6 +17,7 @@ import pytest
 
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.mix import Loss, MixProblem
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.search import solve_mix
 
 CASES, MOST_MACHINES, FULL = 100, 5, 1e-9
@@ -95,7 +96,7 @@ def brute_force_usd(case: Case) -> float:
 def test_the_programme_finds_what_trying_everything_finds(first: int) -> None:
     for seed in range(first, first + 20):
         case = random_case(seed)
-        mix, usd = solve_mix(problem_of(case), lambda: 20.0), brute_force_usd(case)
+        mix, usd = solve_mix(problem_of(case), Effort()), brute_force_usd(case)
         found_usd = math.inf if mix is None else mix.usd_per_hour
         assert found_usd == pytest.approx(usd), seed
         assert mix is None or mix.gap_ratio < 1e-5, seed
@@ -116,7 +117,7 @@ def test_with_a_price_of_sending_one_place_goes_where_all_together_is_least(seed
     order = np.argsort(case.sending_usd)
     filled = np.minimum(np.cumsum((machines * case.capacity)[:, order], axis=1), case.demand[0])
     sent = np.diff(filled, axis=1, prepend=0.0) / case.demand[0] @ case.sending_usd[order]
-    mix = solve_mix(problem_of(case), lambda: 20.0)
+    mix = solve_mix(problem_of(case), Effort())
     assert mix is not None
     assert mix.usd_per_hour == pytest.approx(float(np.min(machines @ case.usd + sent)), rel=1e-5)
 
@@ -124,7 +125,7 @@ def test_with_a_price_of_sending_one_place_goes_where_all_together_is_least(seed
 @pytest.mark.parametrize("seed", range(12))
 def test_more_regions_a_longer_limit_and_cheaper_prices_never_cost_more(seed: int) -> None:
     case, rng = random_case(seed), np.random.default_rng(seed)
-    before = solve_mix(problem_of(case), lambda: 20.0)
+    before = solve_mix(problem_of(case), Effort())
     longer = case._replace(is_near=case.is_near | (rng.random(case.is_near.shape) < 0.3), capacity=case.capacity * 1.1)
     cheaper = case._replace(usd=case.usd * rng.uniform(0.7, 1.0, len(case.usd)))
     more = case._replace(
@@ -133,7 +134,7 @@ def test_more_regions_a_longer_limit_and_cheaper_prices_never_cost_more(seed: in
         is_near=np.hstack([case.is_near, np.ones((len(case.demand), 1), dtype=np.bool_)]),
     )  # fmt: skip
     for changed in (longer, cheaper, more):
-        after = solve_mix(problem_of(changed), lambda: 20.0)
+        after = solve_mix(problem_of(changed), Effort())
         if before is not None:
             assert after is not None
             assert after.usd_per_hour <= before.usd_per_hour * (1 + 1e-5)

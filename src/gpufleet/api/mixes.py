@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.api.fleet_today import fleet_of
-from gpufleet.api.fleets import solved_by_name
+from gpufleet.api.fleets import MOST_MODELS, solved_by_name
 from gpufleet.api.input_rows import digest
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import said_of_prices
@@ -24,15 +24,18 @@ from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, may_be_had, on_one_type, proved_to
+from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, cut_as, may_be_had, on_one_type, proved_to
 from gpufleet.optimize.mixes.dominated import without_beaten
+from gpufleet.optimize.mixes.effort import Effort
+from gpufleet.optimize.mixes.planned import as_planned, cheapest_of, planned_offers
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach
-from gpufleet.optimize.mixes.search import least_relaxation, nearest_shares, solve_mix
+from gpufleet.optimize.mixes.search import Sought, cheaper_mix, least_relaxation, nearest_shares
 from gpufleet.optimize.mixes.simpler import with_fewer_rows
 from gpufleet.optimize.mixes.terms import ON_SPOT, SHARE_OF, CloudShare, GpusAtMost, Terms
 from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
+from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
 from gpufleet.questions.words import refuse_out_of_range, words_of
@@ -43,18 +46,18 @@ from gpufleet.units import HOURS_PER_MONTH
 
 MOST_SERVICES, MOST_CUT = 100, 12
 """Services of one mix, and of how many the lengths are told apart."""
-WHOLE_SHARE, SEARCH_SHARE = 0.35, 0.8
-"""Of the time limit, until a mix that sends no length apart is found, and until the mix itself is.
+WHOLE_SHARE, SEARCH_SHARE = 0.5, 0.8
+"""Of the effort, until a mix that sends no length apart is found, and until the mix itself is.
 
 The rest is for what limits, shares and machine types are worth.
 """
 ROUND_SHARE = 0.6
-"""Of the time that is left for the mix, for each round of it."""
+"""Of the effort that is left for the mix, for each round of it, where loads may need more than one."""
 QUESTION_SHARE = 0.3
-"""Of the time that is left then, for each question of what limits, shares and offers are worth."""
+"""Of the effort that is left then, for each question of what limits, shares and offers are worth."""
 KNOWN_WELL = 0.05
 """The gap up to which what a further question costs is told."""
-WORTH_NOTHING, LEAST_LEFT_S = 1e-4, 1.0
+WORTH_NOTHING, LEAST_TO_RELAX = 1e-4, 0.1
 TOLERANCE = "tolerance of shares"
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BY_PROMPT = "A router sends requests by the length of their prompt; --route-by both: by a foretold answer too"
@@ -67,14 +70,14 @@ SURVIVES = "Every objective also holds after each loss, once the router has spli
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A mix as it was understood: its services, its terms, and the time that is left."""
+    """A mix as it was understood: its services, its terms, how long is searched, and the plan of `plan serve`."""
 
     request: MixRequest
     prepared: tuple[Prepared, ...]
     terms: Terms
     today: Today
-    left_s: Callable[[float], float]
-    """Seconds left of a share of the time limit."""
+    effort: Effort
+    plan: Together
     reach: Reach | None = None
 
     @property
@@ -116,11 +119,7 @@ def understood_mix(
 ) -> Asked:
     """Names resolved, each service solved alone, the clock started."""
     refuse_unanswered(request, requests)
-    start = monotonic()
-
-    def left_s(share: float) -> float:
-        return request.limit_s * share - (monotonic() - start)
-
+    effort = effort_of(request.time_limit_s)
     every = tuple(solved_by_name(replace(r, fleet_today=None), tables) for r in requests)
     demands = [p.question.demand for p in every]
     budgets = [r.budget_usd_per_hour for r in requests if r.budget_usd_per_hour is not None]
@@ -135,9 +134,24 @@ def understood_mix(
         zones=max(d.zones for d in demands),
         survives_region=request.survive_region,
     )
-    asked = Asked(request, every, terms, today_of(request, requests[0], tables), left_s)
+    asked = Asked(request, every, terms, today_of(request, requests[0], tables), effort, plan_of(every))
     refuse_unsold(asked)
     return asked
+
+
+def effort_of(time_limit_s: float | None) -> Effort:
+    """As many seconds as were typed from now on, else so many iterations: the same answer on any machine."""
+    if time_limit_s is None:
+        return Effort.of_iterations()
+    start = monotonic()
+    return Effort.of_seconds(time_limit_s, lambda: monotonic() - start)
+
+
+def plan_of(services: Sequence[Prepared]) -> Together:
+    """What `plan serve` does with several services; nothing where one is not served alone, or there are very many."""
+    if not 1 < len(services) <= MOST_MODELS or not all(p.solution.ranked for p in services):
+        return Together([], None, [])
+    return planned_together([(p.question, p.solution) for p in services])
 
 
 def refuse_unsold(asked: Asked) -> None:
@@ -197,52 +211,65 @@ def today_of(request: MixRequest, first: ServeRequest, tables: Catalog) -> Today
 def answered(asked: Asked, tables: Catalog) -> FleetMix:
     """The answer of a mix; where none keeps all limits, what has to give way."""
     whole = posed_of(asked, is_cut=False)
-    found = sound_mix(whole, lambda: asked.left_s(WHOLE_SHARE), on_one_type(whole))
-    posed = whole if len(asked.prepared) > MOST_CUT else posed_of(asked, is_cut=True)
-    routed = None if posed is whole else found_mix(asked, posed)
-    both = [(p, x) for p, x in ((whole, found), (posed, routed)) if x is not None]
-    if not both:
+    found = sound_mix(whole, asked.effort.until(WHOLE_SHARE), start_of(asked, whole))
+    cut = whole if len(asked.prepared) > MOST_CUT else posed_of(asked)
+    posed, best = (whole, found) if cut is whole else with_lengths_apart(asked, whole, found, cut)
+    if best is None:
         return without_mix(asked, posed)
-    problem, best = min(both, key=lambda pair: (round(pair[1].mix.usd_per_hour, 4), pair[1] is routed))
-    least = min(x.mix.least_usd_per_hour for _, x in both)
-    mix = with_mix(asked, problem, with_fewer_rows(problem, proved_to(best, least)), tables)
-    return mix.model_copy(update={"num_buckets": posed.problem.num_buckets})
+    mix = with_mix(asked, posed, with_fewer_rows(posed, best), tables)
+    return mix.model_copy(update={"num_buckets": cut.problem.num_buckets})
+
+
+def with_lengths_apart(asked: Asked, whole: Posed, found: Rated | None, cut: Posed) -> tuple[Posed, Rated | None]:
+    """A mix that sends lengths apart, with its problem, where it costs less than one that does not."""
+    start = start_of(asked, cut) if found is None else cut_as(cut, whole, found)
+    known_usd = math.inf if found is None else found.mix.usd_per_hour
+    routed = sound_mix(cut, asked.effort.until(SEARCH_SHARE), start, known_usd)
+    if found is None or (routed is not None and routed.mix.usd_per_hour < found.mix.usd_per_hour - WORTH_NOTHING):
+        return cut, routed
+    least = found.mix.least_usd_per_hour
+    return whole, found if routed is None else proved_to(found, min(least, routed.mix.least_usd_per_hour))
 
 
 def found_mix(asked: Asked, posed: Posed) -> Rated | None:
     """The cheapest sound mix that was found; None where none keeps all limits."""
-    return sound_mix(posed, lambda: asked.left_s(SEARCH_SHARE), on_one_type(posed))
+    return sound_mix(posed, asked.effort.until(SEARCH_SHARE), start_of(asked, posed))
 
 
-def sound_mix(posed: Posed, left_s: Callable[[], float], first: Rated | None) -> Rated | None:
-    """The cheapest mix that holds as its requests are mixed, as far as the time allows; `first`: one that does."""
+def start_of(asked: Asked, posed: Posed) -> Rated | None:
+    """A mix that holds: the plan of `plan serve`, or one machine type for each service, whichever costs less."""
+    return cheapest_of(as_planned(posed, asked.plan), on_one_type(posed))
 
-    has_solved = False
 
-    def solve(problem: MixProblem, hint: Mix | None) -> Mix | None:
+def sound_mix(posed: Posed, effort: Effort, first: Rated | None, known_usd_per_hour: float = math.inf) -> Rated | None:
+    """The cheapest mix that holds as its requests are mixed, as far as the effort allows; `first`: one that does.
+
+    `known_usd_per_hour`: of a mix that this problem cannot hold; none that costs as much is looked for.
+    """
+
+    has_solved, is_exact = False, all(len(service.buckets) == 1 for service in posed.services)
+
+    def solve(problem: MixProblem, best: Mix | None) -> Sought | None:
         nonlocal has_solved
-        if has_solved and left_s() <= 0:
+        if has_solved and effort.is_over:
             return None
-        has_solved, rest_s = True, left_s() * (1 - ROUND_SHARE)
-        return solved(problem, lambda: left_s() - rest_s, hint)
+        has_solved = True
+        known_usd = min(known_usd_per_hour, math.inf if best is None else best.usd_per_hour)
+        return cheaper_mix(without_beaten(problem), effort.part(1.0 if is_exact else ROUND_SHARE), known_usd)
 
     return corrected_mix(posed, solve, first)
-
-
-def solved(problem: MixProblem, left_s: Callable[[], float], hint: Mix | None = None) -> Mix | None:
-    """A mix by the programme, or what is found at once where OR-Tools is not installed or there is no time."""
-    return solve_mix(without_beaten(problem), left_s, hint)
 
 
 def posed_of(asked: Asked, is_cut: bool = True) -> Posed:
     """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
     services = [service_of(p, asked, is_cut) for p in asked.prepared]
-    posed = pose(services, asked.terms, asked.today)
+    planned = planned_offers(asked.plan)
+    posed = pose(services, asked.terms, asked.today, planned)
     lost = uncarried(posed) if is_cut and asked.reach is None else set[int]()
     if lost:
         whole = {s: service_of(asked.prepared[s], asked, is_cut=False) for s in lost}
         services = [whole.get(s, service) for s, service in enumerate(services)]
-        posed = pose(services, asked.terms, asked.today)
+        posed = pose(services, asked.terms, asked.today, planned)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -275,7 +302,7 @@ def without_mix(asked: Asked, posed: Posed) -> FleetMix:
         raise Infeasible("no mix was found at once", hint=f"The solver looks further: {INSTALL}")
     given = [*given_shares(asked, posed), *given_limits(asked, posed)]
     if not given:
-        raise Infeasible("no mix was found in time", hint="Give it more: --time-limit 60s.")
+        raise Infeasible("no mix was found", hint="Let it search longer: --time-limit 60s.")
     return FleetMix(
         **said_of(asked, posed, []), machines=[], copies=[], routes=[], usd_per_hour=None, usd_per_month=None,
         least_usd_per_hour=None, given_way=given,
@@ -284,7 +311,7 @@ def without_mix(asked: Asked, posed: Posed) -> FleetMix:
 
 def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     """Shares of clouds as near as they can come, where they alone are why there is no mix."""
-    near = nearest_shares(posed.problem, lambda: asked.left_s(1.0)) if posed.problem.shares else None
+    near = nearest_shares(posed.problem, asked.effort) if posed.problem.shares else None
     if near is None:
         return
     found = weight_shares(posed, near[1], asked.terms)
@@ -298,7 +325,7 @@ def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
 def given_limits(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     """Limits that have to give way whatever clouds have, as little as possible."""
     problem = replace(posed.problem, shares=())
-    relaxed = least_relaxation(problem, max(asked.left_s(1.0), LEAST_LEFT_S))
+    relaxed = least_relaxation(problem, asked.effort.at_least(LEAST_TO_RELAX))
     for name, excess in ({} if relaxed is None else relaxed.excess).items():
         yield (
             given_way(posed, name, excess)
@@ -326,7 +353,7 @@ def given_way(posed: Posed, name: str, excess: float) -> GivenWay:
 
 def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> FleetMix:
     """The answer with its machines."""
-    mix, copies = found.mix, mix_copies(posed, found)
+    mix, copies, is_cut = found.mix, mix_copies(posed, found), asked.effort.meter.is_cut
     free, binding = usd_free(asked, posed, found), list(binding_limits(asked, posed, found))
     machines = mix_machines(posed, found, [usd_without(asked, posed, found, o) for o in bought_offers(found)])
     left = float(np.maximum(found.problem.machines_today - mix.machines, 0.0) @ found.problem.leaving_usd_per_hour)
@@ -344,6 +371,7 @@ def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> Fleet
         leaving_usd_per_hour=left,
         least_usd_per_hour=mix.least_usd_per_hour or None,
         is_greedy=not is_installed(),
+        is_cut_short=is_cut,
         binding=binding,
         quotas_used=quotas_used(asked, posed, found),
         cloud_shares=weight_shares(posed, mix, asked.terms),
@@ -363,7 +391,7 @@ def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
         "shares_of": "GPUs" if asked.terms.is_of_gpus else "cost",
         "share_tolerance": asked.terms.tolerance_ratio,
         "num_offers": len(asked.offers),
-        "num_offers_searched": len(posed.offers),
+        "num_offers_searched": len(asked.offers) if posed.has_all_offers else len(posed.offers),
         "num_buckets": posed.problem.num_buckets,
         "inputs": inputs,
         "notes": [*notes, *further_notes(asked)],
@@ -421,7 +449,7 @@ def further_notes(asked: Asked) -> list[str]:
 
 def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float | None:
     """What the cheapest mix without an offer costs; None where that is not known well, or no mix does without it."""
-    if asked.left_s(1.0) <= 0:
+    if asked.effort.is_over:
         return None
     most = posed.problem.most_machines.copy()
     most[offer] = 0.0
@@ -433,11 +461,10 @@ def usd_without(asked: Asked, posed: Posed, found: Rated, offer: int) -> float |
 
 
 def asked_beside(asked: Asked, posed: Posed, first: Rated | None) -> Mix | None:
-    """The cheapest mix of a further question, found in a part of the time that is left."""
-    rest_s = asked.left_s(1.0) * (1 - QUESTION_SHARE)
-    if rest_s <= 0 or not is_installed():
+    """The cheapest mix of a further question, found with a part of the effort that is left."""
+    if asked.effort.is_over or not is_installed():
         return None
-    found = sound_mix(posed, lambda: asked.left_s(1.0) - rest_s, first)
+    found = sound_mix(posed, asked.effort.part(QUESTION_SHARE), first)
     return None if found is None else found.mix
 
 

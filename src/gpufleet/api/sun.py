@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import monotonic
 
 import numpy as np
 
 from gpufleet.answers.sun import hours_of_day
 from gpufleet.api.cold_starts import cold_start_of
-from gpufleet.api.mixes import Asked, solved
+from gpufleet.api.mixes import Asked, effort_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.sites import load_site_figures
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.errors import GpufleetError
 from gpufleet.optimize.mixes.corrected import Rated, Solver
+from gpufleet.optimize.mixes.dominated import without_beaten
+from gpufleet.optimize.mixes.effort import USUAL_ITERATIONS, Effort
 from gpufleet.optimize.mixes.reach import Reach
+from gpufleet.optimize.mixes.search import cheaper_mix
 from gpufleet.optimize.mixes.sun import HOURS, awake_ratio, followed, one_fleet_usd_per_day, static_usd_per_day
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.results.regions import FollowedSun
 from gpufleet.units import HOUR, MINUTE
 
 UNKNOWN_START_S = 10 * MINUTE
-LEAST_HOUR_S = 0.2
+OF_HOURS = 2 * HOURS
+"""A day is asked twice, in all regions and in those of the static answer; each hour gets as much of the effort."""
 
 
 def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables: Catalog) -> FollowedSun:
@@ -32,11 +35,10 @@ def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables:
     users = [bucket.users or 0 for service in posed.services for bucket in service.buckets]
     ratio = awake_ratio(reach, peak, hour)[:, users]
     start_usd = starts_usd(posed, tables)
-    limit_s = max(asked.request.limit_s / (2 * HOURS), LEAST_HOUR_S)
-    anywhere = followed(posed, found, ratio, start_usd, lambda: solver(limit_s))
+    anywhere = followed(posed, found, ratio, start_usd, lambda: solver(asked))
     there = in_regions_of(posed, found)
     moves = np.any([hour.mix.machines > there.problem.most_machines for hour in anywhere.hours])
-    in_place = followed(there, found, ratio, start_usd, lambda: solver(limit_s)) if moves else anywhere
+    in_place = followed(there, found, ratio, start_usd, lambda: solver(asked)) if moves else anywhere
     best = min(anywhere, in_place, key=lambda day: day.usd)
     return FollowedSun(
         usd_per_day_static=static_usd_per_day(found, ratio),
@@ -51,10 +53,11 @@ def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables:
     )
 
 
-def solver(limit_s: float) -> Solver:
-    """A solver that has so long for all problems that it is given."""
-    start = monotonic()
-    return lambda problem, hint: solved(problem, lambda: limit_s - (monotonic() - start), hint)
+def solver(asked: Asked) -> Solver:
+    """A solver of an hour's problems, with its part of the effort of the whole."""
+    limit_s = asked.request.time_limit_s
+    most = Effort.of_iterations(USUAL_ITERATIONS / OF_HOURS) if limit_s is None else effort_of(limit_s / OF_HOURS)
+    return lambda problem, _: cheaper_mix(without_beaten(problem), most)
 
 
 def in_regions_of(posed: Posed, found: Rated) -> Posed:

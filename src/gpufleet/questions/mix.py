@@ -23,7 +23,7 @@ from gpufleet.questions.words import (
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, Bounds, parse_duration, parse_ratio
 
-DEFAULT_LIMIT_S, LIMIT_OF_SHARES_S, LONGEST_LIMIT_S = 10.0, 30.0, HOUR
+LONGEST_LIMIT_S = HOUR
 COST, GPUS = "cost", "gpus"
 PROMPT, BOTH = "prompt", "both"
 QUOTA_EXPECTED = "GPU=N, CLOUD:GPU=N or CLOUD:REGION:GPU=N, such as aws:us-east-1:H100=16"
@@ -123,16 +123,10 @@ class MixRequest(QuotaRequest):
         is_in_files=False,
     )  # fmt: skip
     time_limit_s: float | None = optional(
-        SEARCH_TIME, "Search for so long at most; default 10s, 30s where clouds have shares.", BESIDE,
+        SEARCH_TIME, "Search for so long at most; default: as many steps of the solver on any machine.", BESIDE,
         name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
         shown="{:g} s".format, is_in_files=False,
     )  # fmt: skip
-
-    @property
-    def limit_s(self) -> float:
-        """Seconds that are searched at most."""
-        usual_s = DEFAULT_LIMIT_S if self.shares is None else LIMIT_OF_SHARES_S
-        return usual_s if self.time_limit_s is None else self.time_limit_s
 
     def __post_init__(self) -> None:
         for said, known, what in (

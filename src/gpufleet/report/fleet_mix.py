@@ -74,12 +74,13 @@ def rented(mix: FleetMix) -> list[str]:
 def proved(mix: FleetMix) -> str:
     """How far it is proved to be the cheapest."""
     gap = mix.gap_ratio
+    cut = " The time limit cut the search short: --time-limit." if mix.is_cut_short else ""
     if gap is None:
-        return "Found at once; how far it is from the cheapest is not proved."
+        return f"Found at once; how far it is from the cheapest is not proved.{cut}"
     if gap < PROVED:
         return f"Proved cheapest among {searched(mix)}."
     least = usd_per_hour(mix.least_usd_per_hour or 0)
-    return f"Proved so far: among {searched(mix)} no mix costs less than {least} ({percent(gap)} less)."
+    return f"Proved so far: among {searched(mix)} no mix costs less than {least} ({percent(gap)} less).{cut}"
 
 
 def searched(mix: FleetMix) -> str:

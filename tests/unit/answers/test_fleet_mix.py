@@ -12,6 +12,7 @@ from gpufleet.api.mixes import MixRequest, plan_mix, posed_of, sound_mix, unders
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.mixes.corrected import Rated, on_one_type
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.results.mix import FleetMix, RouteRow
 
@@ -23,7 +24,7 @@ CHAT = ServeRequest(
 @pytest.fixture(scope="module")
 def solved() -> tuple[Posed, Rated]:
     posed = posed_of(understood_mix(MixRequest(), [CHAT], None, load_catalog()), is_cut=True)
-    found = sound_mix(posed, lambda: 10.0, on_one_type(posed))
+    found = sound_mix(posed, Effort(), on_one_type(posed))
     assert found is not None
     return posed, found
 

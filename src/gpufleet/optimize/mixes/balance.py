@@ -32,10 +32,15 @@ def balanced(problem: MixProblem, mix: Mix) -> Mix:
         if cheapest is not None:
             return replace(mix, share=with_all_busy(problem, mix.units, cheapest))
     share = np.zeros_like(problem.load_units)
-    for service, test in enumerate(survivals(problem)):
+    for service, test in enumerate(survivals(on_units(problem, mix.units))):
         buckets = np.flatnonzero(problem.service_of_bucket == service)
         share[np.ix_(buckets, test.ways)] = even_split(test, mix.units[test.ways])
     return replace(mix, share=with_all_busy(problem, mix.units, share))
+
+
+def on_units(problem: MixProblem, units: FloatArray) -> MixProblem:
+    """The problem of ways that have units alone: nothing else carries anything."""
+    return replace(problem, load_units=np.where(units > 0, problem.load_units, np.inf))
 
 
 def with_all_busy(problem: MixProblem, units: FloatArray, share: FloatArray) -> FloatArray:

@@ -16,16 +16,18 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.mix import Mix, MixProblem
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.mixes.balance import even_split
+from gpufleet.optimize.mixes.balance import even_split, on_units
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import RegionKey
+from gpufleet.optimize.mixes.search import Sought
 from gpufleet.optimize.mixes.survival import failures, survivals
 from gpufleet.optimize.mixes.ways import Posed, Way
 from gpufleet.records import dataclass
 
 MOST_ROUNDS, MOST_ADDITIONS = 8, 3
 ENOUGH, LEAST_SHARE, WELL_PROVED = 1e-6, 1e-6, 1e-4
-Solver = Callable[[MixProblem, Mix | None], Mix | None]
+Solver = Callable[[MixProblem, Mix | None], Sought | None]
+"""A mix that costs less than one that is known, or any; None where no more is searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,24 +58,67 @@ class Rated:
 def corrected_mix(posed: Posed, solve: Solver, first: Rated | None = None) -> Rated | None:
     """The cheapest sound mix of a few rounds, each with as many units more as it takes; None where there is none.
 
-    `first`: a mix that is known to be sound, such as one machine type for each service. Each round proves something at
-    its own loads; the least of that is what is claimed: heavier loads of a mix that is not taken prove nothing.
+    `first`: a mix that is known to be sound, such as one machine type for each service. The first round's loads are
+    those of requests as they come, so that nothing that is sent whole looks dearer than it is; what a round finds is
+    rated, and its loads are those of the next one. What the last of them proves is claimed, else the least of all.
     """
-    problem, best, proved = posed.problem, first, np.inf
+    problem, best, proved = replace(posed.problem, load_units=loads_as_they_come(posed)), first, np.inf
     for _ in range(MOST_ROUNDS):
-        mix = solve(problem, None)
+        sought = solve(problem, None if best is None else best.mix)
+        mix = None if sought is None else sought.mix
         if mix is None:
+            proved = proved if sought is None else sought.least_usd_per_hour
             break
-        if np.isinf(proved) or mix.gap_ratio < WELL_PROVED:
+        is_proved = mix.gap_ratio < WELL_PROVED
+        if np.isinf(proved) or is_proved:
             proved = min(proved, mix.least_usd_per_hour)
         last = rated(posed, problem, replace(mix, share=without_crumbs(mix.share)))
         sound = with_units_more(posed, last)
         if sound is not None and (best is None or sound.mix.usd_per_hour < best.mix.usd_per_hour):
             best = sound
         if not last.clashes.any() and np.all(np.abs(last.over_ratio - 1) < ENOUGH):
+            proved = mix.least_usd_per_hour if is_proved else proved
             break
         problem = replace(problem, load_units=parted(posed, last) * last.over_ratio[None, :])
     return None if best is None else proved_to(best, proved)
+
+
+def loads_as_they_come(posed: Posed) -> FloatArray:
+    """Loads of which those of a way add up to what all requests of its service, mixed as they come, take there.
+
+    Each length alone keeps every percentile of its own, so that the sum of them all takes more than the whole. Loads of
+    places are left: limits are kept at the users of each.
+    """
+    problem, loads = posed.problem, posed.problem.load_units.copy()
+    for w, way in enumerate(posed.ways):
+        service, rows = posed.services[way.service], posed.buckets_of(way.service)
+        rate = 0.0 if service.reach is not None else float(service.whole_requests_per_s[way.row])
+        if way.request_class is None and rate > 0 and np.all(np.isfinite(loads[rows, w])):
+            whole = service.question.demand.planned_requests_per_s / (rate * problem.replicas_per_unit[w])
+            loads[rows, w] *= whole / loads[rows, w].sum()
+    return np.asarray(loads)
+
+
+def cut_as(posed: Posed, whole: Posed, found: Rated) -> Rated | None:
+    """A mix that sends each service's requests as they come, where they are told apart; None where a way is missing."""
+    at = {(way.service, way.row, posed.offers[way.offer], way.request_class): w for w, way in enumerate(posed.ways)}
+    of_offer = {offer: o for o, offer in enumerate(posed.offers)}
+    units, share = np.zeros(len(posed.ways)), np.zeros_like(posed.problem.load_units)
+    for w in np.flatnonzero(found.mix.units > 0):
+        way = whole.ways[w]
+        to = at.get((way.service, way.row, whole.offers[way.offer], way.request_class))
+        if to is None:
+            return None
+        units[to] += found.mix.units[w]
+        of_class = [b.request_class for b in whole.services[way.service].buckets]
+        for c, part in zip(of_class, found.mix.share[whole.buckets_of(way.service), w], strict=True):
+            share[buckets_of_class(posed, way.service, c.name), to] += part
+    machines = np.zeros(len(posed.offers))
+    for o in np.flatnonzero(found.mix.machines > 0):
+        machines[of_offer[whole.offers[o]]] = found.mix.machines[o]
+    mix = Mix(machines, units, share, posed.problem.cost_usd_per_hour(machines, share))
+    sound = rated(posed, replace(posed.problem, load_units=loads_as_they_come(posed)), mix)
+    return sound if sound.is_sound else None
 
 
 def proved_to(found: Rated, usd_per_hour: float) -> Rated:
@@ -149,11 +194,11 @@ def all_that_is_left(problem: MixProblem, mix: Mix) -> Iterator[FloatArray]:
 
 def split_anew(problem: MixProblem, units: FloatArray) -> FloatArray | None:
     """Shares of the buckets over these units, the busiest least busy, [bucket, way]; None where they do not carry."""
-    loads = np.where(units > 0, problem.load_units, np.inf)
-    if not np.all(np.isfinite(loads).any(axis=1)):
+    there = on_units(problem, units)
+    if not np.all(np.isfinite(there.load_units).any(axis=1)):
         return None
-    share = np.zeros_like(loads)
-    for service, test in enumerate(survivals(replace(problem, load_units=loads))):
+    share = np.zeros_like(there.load_units)
+    for service, test in enumerate(survivals(there)):
         if test.missed(units[test.ways]) is not None:
             return None
         buckets = np.flatnonzero(problem.service_of_bucket == service)
@@ -230,21 +275,25 @@ def buckets_of_class(posed: Posed, s: int, kind: str | None) -> IntArray:
 
 
 def cheapest_alone(posed: Posed, units: FloatArray, s: int, kind: str | None) -> tuple[int, FloatArray] | None:
-    """The way that carries a group at least cost beside these units, within what may be had; with all units then."""
+    """The way that carries a group at least cost beside these units, on room of their machines or on further ones.
+
+    Within what may be had; with all units then.
+    """
     problem, service = posed.problem, posed.services[s]
     of_kind = np.array([float(kind in (None, bucket.request_class.name)) for bucket in service.buckets])
     demand = service.sent(of_kind)
     assert demand is not None, "a class has requests"
+    before = problem.machines_of(units)
     ways = [w for w, way in enumerate(posed.ways) if way.service == s and way.request_class == kind]
     rates = dict(zip(ways, rates_alone(posed, service, demand, of_kind, ways), strict=True))
     count = {w: units_alone(problem, w, rates[w], demand.planned_requests_per_s) for w in ways}
-    each = problem.machines_per_unit * problem.usd_per_hour[problem.offer_of_way]
+    more = {w: units + n * (np.arange(problem.num_ways) == w) for w, n in count.items() if np.isfinite(n)}
+    machines = {w: problem.machines_of(held) for w, held in more.items()}
     sent = of_kind @ problem.sending[posed.buckets_of(s)]
-    usd = {w: n * float(each[w]) + float(sent[w]) for w, n in count.items()}
-    for w in sorted((w for w in ways if np.isfinite(usd[w])), key=usd.__getitem__):
-        more = units + count[w] * (np.arange(problem.num_ways) == w)
-        if may_be_had(problem, problem.machines_of(more)):
-            return w, more
+    usd = {w: float((held - before) @ problem.usd_per_hour + sent[w]) for w, held in machines.items()}
+    for w in sorted(usd, key=usd.__getitem__):
+        if may_be_had(problem, machines[w]):
+            return w, more[w]
     return None
 
 

@@ -9,6 +9,7 @@ min  sum_o p_o n_o + sum_o leaving_o max(today_o - n_o, 0) + sum_bw sending_bw s
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -17,11 +18,17 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import ROUNDING, Loss, MachineLimit, Mix, MixProblem, Share
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.survival import Worth, usd_per_unit
 from gpufleet.records import dataclass
 
 LEAST_TIME_S = 0.05
 PROVED_GAP = 1e-6
+MOST_FIRST_NODES, ITERATIONS_PER_NODE, WORTH_ANEW = 1000, 30, 2.0
+"""Nodes of the first try, by what most of them take, and how many times as many a second one, anew, has to allow.
+
+Cutting planes take ten times as long as the nodes that they save, but where clouds have shares.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +65,10 @@ class Program:
 
         self.problem, self.solver, self.is_elastic = problem, mathopt, is_elastic
         self.model = mathopt.Model()
+        self.is_infeasible = False
         self.excess: dict[str, Any] = {}
         self.left: dict[str, list[Any]] = {}
         self.told: set[tuple[str, bytes]] = set()
-        self.spent_s = 0.0
         self.there: dict[tuple[int, int], Any] = {}
         self.scale: dict[str, float] = {}
         most = np.full(problem.num_offers, np.inf) if is_elastic else problem.most_machines
@@ -236,16 +243,41 @@ class Program:
         """Nothing that comes is above what was found, but for rounding."""
         self.model.add_linear_constraint(expression <= most + ROUNDING * max(1.0, abs(most)))
 
-    def solved(self, objective: Any, limit_s: float, hint: Mix | None = None) -> Answer | None:
-        """The solver's answer, None where there is no mix or none was found."""
+    def solved(self, objective: Any, effort: Effort, hint: Mix | None = None) -> Answer | None:
+        """The solver's answer, None where there is no mix or none was found.
+
+        Iterations are counted by their nodes: a first try tells how many a node takes.
+        """
         self.model.minimize(objective)
-        parameters = self.solver.SolveParameters(
-            time_limit=datetime.timedelta(seconds=max(limit_s, LEAST_TIME_S)), relative_gap_tolerance=PROVED_GAP
+        first = max(min(MOST_FIRST_NODES, effort.iterations_left // ITERATIONS_PER_NODE), 1)
+        answer = self._tried(effort, int(first), hint)
+        if self._is_limited(answer) and not effort.is_over and math.isfinite(effort.iterations_left):
+            each = answer.solve_stats.simplex_iterations / max(answer.solve_stats.node_count, 1)
+            nodes = math.floor(effort.iterations_left / max(each, 1.0))
+            if nodes >= WORTH_ANEW * first:
+                answer = self._tried(effort, nodes, hint)
+        return self._read(answer) if answer.has_primal_feasible_solution() else None
+
+    def _tried(self, effort: Effort, most_nodes: int, hint: Mix | None) -> Any:
+        """What the solver finds in so many nodes, or in the seconds that are left where these are limited."""
+        seconds = effort.seconds_left
+        limits = (
+            {"node_limit": most_nodes}
+            if math.isinf(seconds)
+            else {"time_limit": datetime.timedelta(seconds=max(seconds, LEAST_TIME_S))}
         )
+        cuts = self.solver.Emphasis.LOW if self.problem.shares else self.solver.Emphasis.OFF
+        parameters = self.solver.SolveParameters(relative_gap_tolerance=PROVED_GAP, cuts=cuts, **limits)
         told = self.solver.ModelSolveParameters(solution_hints=[self._hint(hint)] if hint is not None else [])
         answer = self.solver.solve(self.model, self.solver.SolverType.GSCIP, params=parameters, model_params=told)
-        self.spent_s += answer.solve_stats.solve_time.total_seconds()
-        return self._read(answer) if answer.has_primal_feasible_solution() else None
+        effort.spend(answer.solve_stats.simplex_iterations)
+        self.is_infeasible = answer.termination.reason is self.solver.TerminationReason.INFEASIBLE
+        effort.meter.is_cut |= self._is_limited(answer) and math.isfinite(seconds)
+        return answer
+
+    def _is_limited(self, answer: Any) -> bool:
+        reasons = self.solver.TerminationReason
+        return answer.termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND)
 
     def _hint(self, mix: Mix) -> Any:
         known = {n: float(v) for n, v in zip(self.machines, mix.machines, strict=True)}

@@ -11,6 +11,7 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.copies.decoder import Replicas, WriterQuestion, keep_runnable
@@ -82,6 +83,11 @@ class Service:
         """Every layout, one a row."""
         model = self.question.model
         return replicas(model.arch, model.choices, self.question.instances, Rejections())
+
+    @cached_property
+    def sold(self) -> frozenset[Offer]:
+        """The offers that it may use."""
+        return frozenset(self.question.offers)
 
     def at_rates(self, ratio: FloatArray) -> Service:
         """The same service with so many times the requests of each bucket, [bucket]; what replicas sustain stays."""

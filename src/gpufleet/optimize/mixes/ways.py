@@ -18,10 +18,8 @@ from gpufleet.optimize.mixes.reach import RegionKey
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.records import dataclass
 
-MOST_LAYOUTS, MOST_OFFERS, MOST_OF_REGIONS = 2, 48, 160
-REGIONS_IN_TURN = 8
-WORTH_RATIO = 3.0
-"""An offer is looked at where it carries some bucket at up to so many times the cheapest price of that bucket."""
+MOST_LAYOUTS, MOST_OFFERS, MOST_OF_LOSSES, REGIONS_IN_TURN = 2, 1000, 160, 8
+"""Layouts of a machine type, offers of a problem, those where a region may be lost, and regions of a type in turn."""
 
 
 Layouts = Mapping[tuple[str, str], Sequence[tuple[int, int]]]
@@ -54,6 +52,11 @@ class Posed:
     layouts: tuple[Layouts, ...] = ()
     """Of each service: the layouts of every machine type, as (row, replicas of a machine)."""
 
+    @property
+    def has_all_offers(self) -> bool:
+        """Whether no offer was left out that no other one beats."""
+        return len(self.offers) < (MOST_OF_LOSSES if self.problem.losses else MOST_OFFERS)
+
     def buckets_of(self, service: int) -> IntArray:
         """Rows of the buckets of a service."""
         return np.flatnonzero(self.problem.service_of_bucket == service)
@@ -70,18 +73,20 @@ class Today:
 NOTHING = Today({})
 
 
-def pose(services: Sequence[Service], terms: Terms, today: Today = NOTHING) -> Posed:
-    """The problem of services under terms: offers from all of their markets that are worth buying."""
+def pose(
+    services: Sequence[Service], terms: Terms, today: Today = NOTHING, planned: Collection[Offer] = frozenset()
+) -> Posed:
+    """The problem of services under terms: offers from all of their markets; those `planned` are among them."""
     of_every_size = len(services) > 1 and not terms.has_losses
     layouts = [dict(layouts_of(service, of_every_size)) for service in services]
-    offers = worth_buying(services, layouts, terms)
+    offers = worth_buying(services, layouts, terms, planned)
     instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
     machines = tuple(instances[offer.cloud, offer.instance] for offer in offers)
     ways = [
         Way(s, row, o, each, kind)
         for s, service in enumerate(services)
         for o, offer in enumerate(offers)
-        if offer in sold_to(service)
+        if offer in service.sold
         for row, each in layouts[s].get((offer.cloud, offer.instance), ())
         for kind in kinds_apart(service)
     ]
@@ -191,22 +196,17 @@ def best_layouts(service: Service, instance: Instance, rows: IntArray) -> list[t
     return [(int(rows[at]), int(each[at])) for at in kept]
 
 
-def sold_to(service: Service) -> frozenset[Offer]:
-    """The offers that a service may use."""
-    return frozenset(service.question.offers)
+def worth_buying(
+    services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms, planned: Collection[Offer]
+) -> tuple[Offer, ...]:
+    """Offers that carry some bucket, but for those that another region of their machine type beats in everything.
 
-
-def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms) -> tuple[Offer, ...]:
-    """Offers that carry some bucket at a price near the cheapest of their group, those of every group in turn.
-
-    Of offers that differ in their region alone the cheapest are kept, up to the first of which any number can be had;
-    of every region where one may be lost.
+    Where regions are chosen, all of them stay: of equals the cleaner or the nearer one is taken later.
+    Where there are very many, those at a price near the cheapest of their group come first, of every group in turn.
     """
     ratio: dict[Offer, float] = {}
     instances = {(i.cloud, i.name): i for service in services for i in service.question.instances}
-    is_bounded = {
-        o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in sold_to(service)
-    }
+    is_bounded = {o: is_limited(o, instances[o.cloud, o.instance], terms) for service in services for o in service.sold}
     usd = [usd_per_bucket(service, held, terms) for service, held in zip(services, layouts, strict=True)]
     barred = frozenset(o for o in is_bounded if is_barred(o, instances[o.cloud, o.instance], terms))
     skipped = barred if all(carries_all(costs, barred) for costs in usd) else frozenset[Offer]()
@@ -218,14 +218,61 @@ def worth_buying(services: Sequence[Service], layouts: Sequence[Layouts], terms:
                 with np.errstate(invalid="ignore"):
                     near = float(np.nanmin(np.where(np.isfinite(cost), cost / best, np.inf)))
                 ratio[offer] = min(ratio.get(offer, math.inf), near)
-    keeps_regions = terms.survives_region or any(service.reach is not None for service in services)
-    allowed = {offer: near for offer, near in ratio.items() if terms.may_buy(offer)}
-    worth = [o for o in distinct(allowed, is_bounded, keeps_regions) if ratio[o] <= WORTH_RATIO]
-    ordered = sorted(worth, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
+    allowed = frozenset(offer for offer, near in ratio.items() if terms.may_buy(offer) and math.isfinite(near))
+    kept = allowed if terms.survives_region else unbeaten(allowed, is_bounded, services, layouts, terms)
+    ordered = sorted(kept, key=lambda o: (ratio[o], effective_price(o), o.cloud, o.instance, o.region))
     rank = dict(ranked_in_groups(types_in_turn(ordered), is_bounded, terms))
     for at, offer in enumerate(leanest(usd, allowed, terms)):
         rank[offer] = min(rank.get(offer, MOST_OFFERS), at)
-    return tuple(sorted(rank, key=rank.__getitem__)[: MOST_OF_REGIONS if keeps_regions else MOST_OFFERS])
+    rank |= dict.fromkeys((o for o in planned if o in ratio), -1)
+    return tuple(sorted(rank, key=rank.__getitem__)[: MOST_OF_LOSSES if terms.survives_region else MOST_OFFERS])
+
+
+def unbeaten(
+    offers: Collection[Offer],
+    is_bounded: Mapping[Offer, bool],
+    services: Sequence[Service],
+    layouts: Sequence[Layouts],
+    terms: Terms,
+) -> frozenset[Offer]:
+    """Offers without those that another region of the same machine type beats, of which any number can be had.
+
+    Of equals the first by its region stays. Where users are stated all of a price stay: they go to the cleaner grid.
+    """
+    alike: dict[tuple[str, str, PriceKind], list[Offer]] = {}
+    for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
+        alike.setdefault((offer.cloud, offer.instance, offer.price_kind), []).append(offer)
+    has_users = any(service.reach is not None for service in services)
+    kept: set[Offer] = set()
+    for group in alike.values():
+        worse = np.stack([drawbacks(offer, services, layouts, terms) for offer in group])
+        is_no_worse = np.all(worse[:, None, :] <= worse[None, :, :], axis=2)
+        is_no_worse &= ~np.array([is_bounded[offer] for offer in group])[:, None]
+        is_less = worse[:, None, PRICE] < worse[None, :, PRICE]
+        is_first = ~is_no_worse.T | np.triu(np.ones_like(is_no_worse), 1)
+        beats = is_no_worse & (is_less if has_users else is_first)
+        kept |= {offer for offer, is_beaten in zip(group, beats.any(axis=0), strict=True) if not is_beaten}
+    return frozenset(kept)
+
+
+PRICE = 0
+
+
+def drawbacks(offer: Offer, services: Sequence[Service], layouts: Sequence[Layouts], terms: Terms) -> FloatArray:
+    """What an offer costs (at PRICE) and emits; of each service what sending answers costs, and how little it carries.
+
+    Comparable between offers of one machine type.
+    """
+    region = offer.cloud, offer.region
+    found = [[effective_price(offer), terms.kg_per_hour.get((*region, offer.instance), 0.0)]]
+    for service, held in zip(services, layouts, strict=True):
+        rows = [row for row, _ in held.get((offer.cloud, offer.instance), ())]
+        found.append(
+            [float(offer not in service.sold), *terms.sending_usd_per_hour(service.answer_tokens_per_s, offer)]
+        )
+        if service.reach is not None and rows:
+            found.append([-rate for rate in service.rates_from(region, rows).ravel()])
+    return np.concatenate(found)
 
 
 def types_in_turn(ordered: Sequence[Offer]) -> list[Offer]:
@@ -343,16 +390,3 @@ def grouped(
         if not terms.clouds or offer.cloud in terms.clouds:
             groups.setdefault(group_of(offer, is_bounded, terms), []).append((offer, cost))
     return list(groups.values())
-
-
-def distinct(offers: Mapping[Offer, float], is_bounded: Mapping[Offer, bool], keeps_regions: bool) -> Iterator[Offer]:
-    """Of offers that are alike but for their region the cheapest, and further ones while each is bounded."""
-    groups: dict[tuple[str, ...], list[Offer]] = {}
-    for offer in offers:
-        alike = (offer.cloud, offer.instance, offer.price_kind.value, *([offer.region] if keeps_regions else []))
-        groups.setdefault(alike, []).append(offer)
-    for group in groups.values():
-        for offer in sorted(group, key=lambda o: (effective_price(o), o.region)):
-            yield offer
-            if not is_bounded[offer]:
-                break

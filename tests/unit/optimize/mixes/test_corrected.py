@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.api.mixes import MixRequest, posed_of, solved, sound_mix, understood_mix
+from gpufleet.api.mixes import MixRequest, posed_of, sound_mix, understood_mix
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
@@ -24,6 +24,8 @@ from gpufleet.optimize.mixes.corrected import (
     whole_on_one_way,
     with_units_more,
 )
+from gpufleet.optimize.mixes.effort import Effort
+from gpufleet.optimize.mixes.search import Sought, cheaper_mix
 from gpufleet.optimize.mixes.simpler import with_fewer_rows
 from gpufleet.optimize.mixes.ways import Posed
 
@@ -42,12 +44,8 @@ def plain() -> Posed:
     return posed()
 
 
-def in_time() -> float:
-    return 20.0
-
-
-def at_once(problem: MixProblem, hint: Mix | None) -> Mix | None:
-    return solved(problem, in_time, hint)
+def at_once(problem: MixProblem, known: Mix | None) -> Sought:
+    return cheaper_mix(problem, Effort(), np.inf if known is None else known.usd_per_hour)
 
 
 def test_the_requests_that_a_type_gets_take_more_of_it_than_the_sum_of_their_loads(plain: Posed) -> None:
@@ -76,7 +74,7 @@ def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> N
     one = on_one_type(plain)
     assert one is not None
     assert np.count_nonzero(one.mix.units) == 1
-    kept = corrected_mix(plain, lambda problem, hint: None, one)
+    kept = corrected_mix(plain, lambda problem, known: Sought(None, 0.0), one)
     assert kept is not None
     assert kept.mix.usd_per_hour == one.mix.usd_per_hour
     assert kept.mix.least_usd_per_hour == 0.0
@@ -84,7 +82,7 @@ def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> N
 
 def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
     asked = posed(replace(CHAT, spare_machines=1))
-    found = sound_mix(asked, in_time, on_one_type(asked))
+    found = sound_mix(asked, Effort(), on_one_type(asked))
     assert found is not None
     problem = found.problem
     for way in np.flatnonzero(found.mix.units > 0):
@@ -128,10 +126,10 @@ def test_rows_that_nobody_needs_are_dropped_and_the_cost_is_no_higher(plain: Pos
 def test_what_is_claimed_is_the_least_that_any_round_proved(plain: Posed) -> None:
     proved: list[float] = []
 
-    def noted(problem: MixProblem, hint: Mix | None) -> Mix | None:
-        mix = at_once(problem, hint)
-        proved.append(np.inf if mix is None else mix.least_usd_per_hour)
-        return mix
+    def noted(problem: MixProblem, known: Mix | None) -> Sought:
+        sought = at_once(problem, known)
+        proved.append(sought.least_usd_per_hour)
+        return sought
 
     found = corrected_mix(plain, noted)
     assert found is not None

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.domain.mix import MixProblem
 from gpufleet.optimize.mixes.dominated import beaten_offers
+from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.search import solve_mix
 from gpufleet.optimize.mixes.sending import cheapest_split
 
@@ -25,7 +26,7 @@ def test_machines_that_are_dearer_win_where_sending_is_cheaper_by_more() -> None
     cheap = problem([[1.0, 1.0]], [2.0, 2.5], [[0.4, 0.0]])
     dear = problem([[1.0, 1.0]], [2.0, 2.5], [[0.6, 0.0]])
     for asked, machines, usd in ((cheap, [1, 0], 2.4), (dear, [0, 1], 2.5)):
-        mix = solve_mix(asked, lambda: 5.0)
+        mix = solve_mix(asked, Effort())
         assert mix is not None
         assert mix.machines.tolist() == machines
         assert mix.usd_per_hour == pytest.approx(usd)
@@ -35,7 +36,7 @@ def test_balancing_the_load_does_not_send_answers_the_dear_way() -> None:
     """Both ways have to be bought; the second has room for all of the bucket that is dear to send from the first."""
     asked = problem([[1.0, math.inf], [0.5, 0.5]], [1.0, 1.0], [[0.0, 0.0], [1.0, 0.0]])
     asked = replace(asked, load_units=np.array([[0.9, math.inf], [0.8, 0.8]]))
-    mix = solve_mix(asked, lambda: 5.0)
+    mix = solve_mix(asked, Effort())
     assert mix is not None
     assert mix.share[1] == pytest.approx([0.0, 1.0], abs=1e-6)
     assert mix.usd_per_hour == pytest.approx(2.0)

@@ -34,8 +34,7 @@ def test_where_a_region_may_be_lost_every_region_is_looked_at() -> None:
 
 def test_a_quota_of_one_region_leaves_the_next_ones_to_look_at() -> None:
     found = posed(CHAT, quotas=["aws:us-east-1:H100=2"])
-    regions = {o.region for o in found.offers if o.instance == "p5.4xlarge"}
-    assert len(regions) > 1
+    assert {o.region for o in found.offers if o.instance == "p5.4xlarge"} - {"us-east-1"}
 
 
 def test_regions_of_the_best_type_do_not_push_out_a_small_machine_that_carries_the_rest() -> None:
