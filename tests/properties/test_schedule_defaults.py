@@ -163,3 +163,14 @@ def test_a_week_of_forty_jobs_is_in_time_by_default_however_slow_the_machine(
     plan = gpufleet.plan_schedule(LAB, catalog=catalog)
     assert (len(plan.runs), plan.late_jobs, plan.edf_late_jobs) == (40, 0, 2)
     assert plan.cut_after_s is None
+
+
+@pytest.mark.parametrize("deadline", ["", ", deadline: 24h"])
+def test_a_job_waits_for_the_night_where_that_is_cheaper(catalog: Catalog, tmp_path: Path, deadline: str) -> None:
+    """Two GPUs for two hours: $9.60 by day, $2.40 by night; the proof holds beyond the end of the first schedule."""
+    pool = "{gpu: L4, gpus: 2, kind: on-demand, price: {8-20: 2.40/h, 20-8: 0.60/h}}"
+    file = tmp_path / "jobs.yaml"
+    text = f"start: 2026-11-30 08:00\npools: {{p: {pool}}}\njobs: [{{name: x, work: 2h, gpus: 2, on: p{deadline}}}]"
+    file.write_text(text, encoding="utf-8")
+    plan = gpufleet.plan_schedule(file, catalog=catalog)
+    assert (plan.is_optimal, plan.usd, plan.runs[0].start_s) == (True, pytest.approx(2.4), 12 * 3600.0)

@@ -211,9 +211,12 @@ class Model:
 
 
 def horizon_of(grid: Grid, hint: Sequence[Placement]) -> int:
-    """The slot by which everything is done in the model: twice the schedule that is known, or one job after another."""
+    """The slot by which everything is done in the model: twice the schedule that is known, or one job after another.
+
+    A day more where hours differ in price: a job may wait for the next night.
+    """
     known = max(p.end for p in hint)
-    return min(grid.serial_end, max(2 * known, grid.last_fixed + known))
+    return min(grid.serial_end, max(2 * known, grid.last_fixed + known) + grid.price_slots)
 
 
 def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
