@@ -273,11 +273,13 @@ def sbatch() -> argparse.ArgumentParser:
     requeue.add_argument("--requeue", action="store_true")
     requeue.add_argument("--no-requeue", action="store_true")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--gpus", type=int)
+    where.add_argument("--gpus-per-node", type=int)
     where.add_argument("--gres", type=matching(r"shard:\d+"))
     parser.add_argument("--time", type=matching(r"\d+-\d\d:\d\d:\d\d"), required=True)
     parser.add_argument("--begin", type=matching(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|now\+\d+seconds"), required=True)
     parser.add_argument("--dependency", type=matching(r"afterok(:\$\{id_\d+\})+"))
+    for option in ("--nodes", "--ntasks-per-node"):
+        parser.add_argument(option, type=int, required=True)
     for option in ("--job-name", "--partition", "--wrap"):
         parser.add_argument(option, required=True)
     return parser
@@ -306,7 +308,10 @@ def test_lines_of_sbatch_have_the_options_that_it_documents(ask: Ask, tmp_path: 
         assert told.dependency is None or set(re.findall(r"id_\d+", told.dependency)) <= ids
     assert set(jobs) == {"train", "urgent", "eval", "wide"}
     assert jobs["train"].wrap == "python train.py --lr '1e-4' $HOME"
-    assert (jobs["eval"].gres, jobs["wide"].gpus, jobs["wide"].requeue) == ("shard:50", 16, True)
+    assert (jobs["eval"].gres, jobs["eval"].nodes) == ("shard:50", 1)
+    wide = jobs["wide"]
+    assert (wide.nodes, wide.ntasks_per_node, wide.gpus_per_node, wide.requeue) == (2, 1, 8, True)
+    assert shlex.split(wide.wrap) == ["srun", "sh", "-c", 'echo "Put the command of wide here"']
     script = tmp_path / "jobs.sh"
     script.write_text(said, encoding="utf-8")
     assert subprocess.run([shutil.which("sh") or "sh", "-n", str(script)], check=False).returncode == 0

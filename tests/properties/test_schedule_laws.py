@@ -17,14 +17,15 @@ from gpufleet.optimize.schedule import bound
 from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
 from gpufleet.optimize.schedule.best import best_found, in_orders_of
 from gpufleet.optimize.schedule.bound import relaxed
+from gpufleet.optimize.schedule.effort import Effort
 from gpufleet.optimize.schedule.grid import Grid, Placement
 from gpufleet.optimize.schedule.relaxations import relaxations_of
 from gpufleet.optimize.schedule.search import Neighbours, Workbench, improved
-from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule.solver import Solved, is_installed, is_too_large, solved
 
 needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
 PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14
-WORK = Effort(lambda: 0.0, 1, 0, 800)
+WORK = Effort(400.0)
 
 
 def wrong(grid: Grid, placed: list[Placement]) -> list[str]:
@@ -32,7 +33,7 @@ def wrong(grid: Grid, placed: list[Placement]) -> list[str]:
 
 
 def bounded(grid: Grid, placed: list[Placement], effort: Effort) -> Solved:
-    return solved(grid, placed, effort, relaxed(grid, placed, None, effort.work).late)
+    return solved(grid, placed, effort, grid.least._replace(late=relaxed(grid, placed, effort).late))
 
 
 def placed_by_edf(grid: Grid) -> list[Placement]:
@@ -154,7 +155,7 @@ def test_a_proven_optimum_is_that_of_all_schedules_tried() -> None:
             for n in range(3)
         )
         grid = Grid(pools, jobs, SLOT_S)
-        found = bounded(grid, placed_by_edf(grid), Effort(lambda: 0.0, 1, 0, 4000))
+        found = bounded(grid, placed_by_edf(grid), Effort(2000.0))
         assert found.is_optimal
         assert grid.score(found.placed) == min(every_score(grid))
 
@@ -190,10 +191,10 @@ def test_the_best_that_is_found_keeps_everything_and_is_never_worse() -> None:
         if relaxations_of(grid):
             continue
         edf = placed_by_edf(grid)
-        found = best_found(grid, edf, Effort(lambda: 0.0, 1, 0, 40), np.random.default_rng(seed))
-        assert wrong(grid, found.searched) == wrong(grid, found.solved.placed) == [], seed
-        assert grid.score(found.solved.placed) <= grid.score(found.searched) <= grid.score(edf)
-        assert found.solved.bound.late <= grid.score(found.solved.placed).late
+        found = best_found(grid, edf, Effort(40.0), np.random.default_rng(seed))
+        assert wrong(grid, list(found.placed)) == [], seed
+        assert grid.score(found.placed) <= grid.score(edf)
+        assert found.bound.late <= grid.score(found.placed).late
 
 
 def crowded_grid() -> Grid:
@@ -216,7 +217,7 @@ def test_the_orders_of_the_relaxation_are_better_than_that_of_deadlines(
     grid = crowded_grid()
     edf = placed_by_edf(grid)
     solve = bound.relaxed if few_columns > bound.MOST_COLUMNS else bound.roughly_relaxed
-    orders = list(in_orders_of(grid, solve(grid, edf, None, 10.0)))
+    orders = list(in_orders_of(grid, solve(grid, edf, Effort(10_000.0))))
     assert len(orders) == len(bound.SHARES_BEGUN)
     assert [wrong(grid, placed) for placed in orders] == [[]] * len(orders)
     assert min(grid.score(placed) for placed in orders) < grid.score(edf)
@@ -227,7 +228,7 @@ def test_the_bound_of_a_crowded_pool_is_close() -> None:
     grid = crowded_grid()
     found = improved(grid, placed_by_edf(grid), np.random.default_rng(0), lambda tries: tries < 1500)
     late = grid.score(found).late
-    assert 0.8 * late < relaxed(grid, found, None, 10.0).late <= late
+    assert 0.8 * late < relaxed(grid, found, Effort(10_000.0)).late <= late
 
 
 def test_a_question_too_large_for_the_solver_is_placed_all_the_same() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.schedule import Duration, Pool
+from gpufleet.optimize.schedule.best import Found
 from gpufleet.optimize.schedule.grid import MILLI_USD, Grid, Placement, Score
 from gpufleet.optimize.schedule.reasons import reasons_of
 from gpufleet.optimize.schedule.search import Workbench
@@ -31,17 +32,18 @@ from gpufleet.units import HOUR, KILO
 
 
 class ScheduleFound(NamedTuple):
-    """What was found: earliest deadline first, the best, what nothing is better than, and who found it."""
+    """What was found: earliest deadline first, the best, and by pool what one GPU more comes to.
+
+    `cut_after_s`: the limit that ended the search before its work was done.
+    """
 
     edf: Sequence[Placement]
-    best: Sequence[Placement]
-    bound: Score
-    found_by: str
-    is_optimal: bool
+    best: Found
     one_more: Mapping[str, tuple[Score, bool]]
     has_solver: bool
     is_searched: bool
     seed: int
+    cut_after_s: float | None = None
 
 
 def schedule_plan(
@@ -52,8 +54,8 @@ def schedule_plan(
     inputs: Sequence[Input],
 ) -> SchedulePlan:
     """The answer."""
-    score, edf = grid.score(found.best), grid.score(found.edf)
-    runs = runs_of(grid, found.best, file, durations)
+    score, edf = grid.score(found.best.placed), grid.score(found.edf)
+    runs = runs_of(grid, found.best.placed, file, durations)
     makespan = max(run.end_s for run in runs)
     return SchedulePlan(
         start=file.words.start,
@@ -61,7 +63,7 @@ def schedule_plan(
         runs=runs,
         pools=[pool_result(grid, number, runs, makespan, found, score) for number in range(len(grid.pools))],
         late_weighted_hours=late_hours(grid, score.late),
-        least_late_weighted_hours=late_hours(grid, min(found.bound.late, score.late)),
+        least_late_weighted_hours=late_hours(grid, min(found.best.bound.late, score.late)),
         edf_late_weighted_hours=late_hours(grid, edf.late),
         late_jobs=sum(run.late_s > 0 for run in runs),
         edf_late_jobs=sum(grid.late(j, p) > 0 for j, p in enumerate(found.edf)),
@@ -69,8 +71,9 @@ def schedule_plan(
         usd=score.milli_usd / MILLI_USD,
         budget_usd=None if math.isinf(grid.budget_usd) else grid.budget_usd,
         kwh=kwh(grid, score.watt_slots),
-        is_optimal=found.is_optimal,
-        found_by=found.found_by,
+        is_optimal=found.best.is_optimal,
+        found_by=found.best.found_by,
+        cut_after_s=found.cut_after_s,
         has_solver=found.has_solver,
         is_searched=found.is_searched,
         seed=found.seed,

@@ -36,7 +36,7 @@ from gpufleet.optimize.schedule.online import (
 )
 from gpufleet.optimize.schedule.relaxations import circle_of, relaxations_of
 from gpufleet.optimize.schedule.replanning import Replanning
-from gpufleet.questions.schedule import JobsFile, ScheduleRequest
+from gpufleet.questions.schedule import STEPS_ONLINE, JobsFile, ScheduleRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
@@ -45,8 +45,6 @@ from gpufleet.simulate.job_queue import JobQueue, QueuePolicy, replay_queue
 from gpufleet.units import MINUTE, PERCENT
 
 ALL = "all"
-DEFAULT_STEPS = 100
-"""Steps of the search at each arrival and each end."""
 
 
 def replay_schedule(
@@ -90,7 +88,7 @@ def makers(
     asked: ScheduleRequest, slot_s: float, jobs: Sequence[ScheduledJob]
 ) -> Mapping[str, Callable[[], QueuePolicy]]:
     """Each policy by its name."""
-    steps = DEFAULT_STEPS if asked.steps is None else asked.steps
+    steps = STEPS_ONLINE if asked.steps is None else asked.steps
     has_deadlines = any(np.isfinite(job.deadline_s) for job in jobs)
     return {
         FIFO: FirstInFirstOut,
@@ -183,7 +181,7 @@ def notes_of(file: JobsFile, pools: Sequence[Pool]) -> list[str]:
 
 def inputs_of(asked: ScheduleRequest, file: JobsFile, jobs: Sequence[ScheduledJob], slot_s: float) -> list[Input]:
     """What was understood, and where it came from."""
-    steps = DEFAULT_STEPS if asked.steps is None else asked.steps
+    steps = STEPS_ONLINE if asked.steps is None else asked.steps
     rows = [
         ("jobs", f"{len(jobs):,}", "file" if asked.trace is None else "trace"),
         ("pools", ", ".join(f"{p.name} ({p.words.gpus}x {p.words.gpu})" for p in file.pools), "file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from os import PathLike
@@ -18,18 +19,19 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.inputs.schedule_file import read_schedule
 from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
-from gpufleet.optimize.schedule.best import best_found
+from gpufleet.optimize.schedule.best import Found, best_found
+from gpufleet.optimize.schedule.effort import Effort
 from gpufleet.optimize.schedule.grid import Grid, Score
 from gpufleet.optimize.schedule.relaxations import circle_of, circle_relaxation, relaxations_of
-from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed
-from gpufleet.questions.schedule import JobsFile, ScheduleRequest
+from gpufleet.optimize.schedule.solver import is_installed
+from gpufleet.questions.schedule import JobsFile, ScheduleRequest, usual_steps
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.schedule import SchedulePlan
 from gpufleet.units import MINUTE
 
 OF_SCHEDULE = 0.85
-"""Of the time limit; the rest asks what a GPU more is worth."""
+"""Of a time limit; the rest asks what a GPU more is worth."""
 MOST_COMPARED = 2000
 """With more jobs nobody asks what a GPU more is worth: it would take a search for each pool."""
 
@@ -81,50 +83,39 @@ def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog, clock: Cloc
 
 
 class Clock:
-    """The time that a search has: seconds, or steps where those are asked for."""
+    """The work that a search has, and the seconds until a limit that somebody typed."""
 
     def __init__(self, asked: ScheduleRequest) -> None:
         self.asked, self.began = asked, time.monotonic()
 
-    def left_s(self, until: float) -> float:
-        """Seconds until a share of the limit is spent."""
-        return self.began + self.asked.time_limit_s * until - time.monotonic()
+    def effort(self, jobs: int, until: float, share: float) -> Effort:
+        """What may be spent on so many jobs: a share of the steps, until a share of the limit is over."""
+        limit_s, steps, seed = self.asked.time_limit_s, steps_of(self.asked, jobs), self.asked.seed
+        whole = math.inf if steps is None else steps * share
+        if limit_s is None:
+            return Effort(whole, seed=seed)
+        ends = self.began + limit_s * until
+        return Effort(whole, lambda: ends - time.monotonic(), self.asked.workers, seed)
 
-    def effort(self, until: float, share: float) -> Effort:
-        """What may be spent until a share of the time is, or a share of the steps."""
-        steps, seed = self.asked.steps, self.asked.seed
-        if steps is not None:
-            return Effort(lambda: 0.0, 1, seed, round(steps * share))
-        return Effort(lambda: self.left_s(until), self.asked.workers, seed)
+
+def steps_of(asked: ScheduleRequest, jobs: int) -> int | None:
+    """Steps that are made at most: those of the default, unless others or a time limit are asked for."""
+    return usual_steps(jobs) if asked.steps is None and asked.time_limit_s is None else asked.steps
 
 
 def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> ScheduleFound:
-    """Earliest deadline first at once, then the best that is found in the time, with the gap."""
+    """Earliest deadline first at once, then the best that is found with the work, with the gap."""
     edf = edf_schedule(grid) or []
     if asked.at_once:
-        return ScheduleFound(edf, edf, grid.least, "edf", False, {}, is_installed(), False, asked.seed)
-    searched, best = best_found(grid, edf, clock.effort(OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
-    found_by = found_by_of(grid.score(edf), grid.score(searched), grid.score(best.placed))
-    more = one_more_of_each(grid, best, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
-    return ScheduleFound(
-        edf,
-        begun_sooner(grid, best.placed),
-        best.bound,
-        found_by,
-        best.is_optimal,
-        more,
-        is_installed(),
-        True,
-        asked.seed,
-    )
+        return ScheduleFound(edf, Found(edf, grid.least), {}, is_installed(), False, asked.seed)
+    found = best_found(grid, edf, clock.effort(len(grid.jobs), OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
+    more = one_more_of_each(grid, found, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
+    sooner = found._replace(placed=begun_sooner(grid, found.placed))
+    limit_s = asked.time_limit_s if found.is_cut else None
+    return ScheduleFound(edf, sooner, more, is_installed(), True, asked.seed, limit_s)
 
 
-def found_by_of(edf: Score, searched: Score, solved_score: Score) -> str:
-    """Who found what is shown."""
-    return "solver" if solved_score < searched else "search" if searched < edf else "edf"
-
-
-def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
+def one_more_of_each(grid: Grid, best: Found, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
     """By pool: the score with one GPU more, and whether both schedules are proven to be the best.
 
     None where some lateness is not proven to be needed: a longer search might save as much with the same GPUs.
@@ -139,8 +130,8 @@ def one_more_of_each(grid: Grid, best: Solved, asked: ScheduleRequest, clock: Cl
             continue
         wider = with_one_more(grid, number)
         until = OF_SCHEDULE + (1 - OF_SCHEDULE) * (number + 1) / len(grid.pools)
-        effort = clock.effort(until, 1 / (4 * len(grid.pools)))
-        again = best_found(wider, best.placed, effort, np.random.default_rng(asked.seed)).solved
+        effort = clock.effort(len(grid.jobs), until, 1 / (4 * len(grid.pools)))
+        again = best_found(wider, best.placed, effort, np.random.default_rng(asked.seed))
         found[pool.name] = (wider.score(again.placed), again.is_optimal and best.is_optimal)
     return found
 
@@ -156,14 +147,22 @@ def with_one_more(grid: Grid, number: int) -> Grid:
 
 def inputs_of(asked: ScheduleRequest, file: JobsFile, slot_s: float) -> list[Input]:
     """What was understood, and where it came from."""
-    spent = f"{asked.time_limit_s:g} s" if asked.steps is None else f"{asked.steps:,} steps"
     rows = [
         ("jobs", f"{len(file.jobs):,}", "file"),
         ("pools", ", ".join(f"{p.name} ({p.words.gpus}x {p.words.gpu})" for p in file.pools), "file"),
         ("slot", f"{slot_s / MINUTE:g} min", "default" if file.words.slot_s is None else "file"),
-        ("search", "none" if asked.at_once else spent, "given"),
+        ("search", *searched_by(asked, len(file.jobs))),
         ("seed", str(asked.seed), "given" if asked.seed else "default"),
     ]
     if file.words.start is not None:
         rows.append(("start", file.words.start.isoformat(sep=" "), "file"))
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
+
+
+def searched_by(asked: ScheduleRequest, jobs: int) -> tuple[str, str]:
+    """How much is searched, and who said so."""
+    if asked.at_once:
+        return "none", "given"
+    steps, limit_s = steps_of(asked, jobs), asked.time_limit_s
+    told = [*([] if steps is None else [f"{steps:,} steps"]), *([] if limit_s is None else [f"{limit_s:g} s"])]
+    return " or ".join(told), "default" if asked.steps is None and limit_s is None else "given"

@@ -2,6 +2,7 @@
 
 Jobs are pinned to their pool, and what begins sooner has the higher priority; Kueue admits a gang whole or not at all.
 GPUs alone have quotas: nobody said how many CPUs and how much memory jobs take.
+Names are labels of Kubernetes; annotations and the label of nodes keep those of the schedule.
 Fields: kueue.sigs.k8s.io/docs/reference/kueue.v1beta2.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 
 from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
+from gpufleet.deploy.tool_names import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
 API, QUEUE, NAMESPACE, LABEL = "kueue.x-k8s.io/v1beta2", "gpufleet", "default", "gpufleet/pool"
@@ -28,28 +30,34 @@ HEADING = """\
 def kueue_manifests(plan: SchedulePlan) -> str:
     """All manifests, to be applied in this order."""
     classes = priority_names(plan)
+    names = distinct_names((run.job for run in plan.runs), label_name, MOST_OF_A_LABEL)
     manifests = [*flavours(plan), cluster_queue(plan), local_queue(), *priorities(classes)]
     runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
-    manifests += [job(run, classes[run.start_s]) for run in runs]
+    manifests += [job(run, names[run.job], classes[run.start_s]) for run in runs]
     return HEADING + "---\n".join(yaml.safe_dump(manifest, sort_keys=False, width=120) for manifest in manifests)
 
 
 def flavours(plan: SchedulePlan) -> Iterator[dict[str, Any]]:
     """Nodes of a pool carry its name as a label."""
-    for pool in plan.pools:
-        spec = {"nodeLabels": {LABEL: pool.pool}}
-        yield {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": flavour(pool.pool)}, "spec": spec}
+    for pool, name in flavour_names(plan).items():
+        yield {
+            "apiVersion": API,
+            "kind": "ResourceFlavor",
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": {LABEL: pool}},
+        }
 
 
-def flavour(pool: str) -> str:
-    """A name as Kubernetes takes it."""
-    return pool.lower().replace("_", "-")
+def flavour_names(plan: SchedulePlan) -> dict[str, str]:
+    """By pool: its flavour."""
+    return distinct_names((pool.pool for pool in plan.pools), label_name, MOST_OF_A_LABEL)
 
 
 def cluster_queue(plan: SchedulePlan) -> dict[str, Any]:
     """Quotas of all pools."""
+    names = flavour_names(plan)
     quotas = [
-        {"name": flavour(pool.pool), "resources": [{"name": GPU, "nominalQuota": pool.gpus}]} for pool in plan.pools
+        {"name": names[pool.pool], "resources": [{"name": GPU, "nominalQuota": pool.gpus}]} for pool in plan.pools
     ]
     groups = [{"coveredResources": [GPU], "flavors": quotas}]
     spec = {"namespaceSelector": {}, "queueingStrategy": "StrictFIFO", "resourceGroups": groups}
@@ -80,22 +88,22 @@ def priorities(classes: Mapping[float, str]) -> Iterator[dict[str, Any]]:
         }
 
 
-def job(run: ScheduledRun, priority: str) -> dict[str, Any]:
+def job(run: ScheduledRun, name: str, priority: str) -> dict[str, Any]:
     """One job, suspended until Kueue admits it; a share of a GPU asks for all of one."""
     nodes = nodes_of(run.gpus)
     asked = {GPU: math.ceil(run.gpus / nodes)}
     command = ["/bin/sh", "-c", run.command or NO_COMMAND.format(job=run.job)]
     container: dict[str, Any] = {"name": "job", "image": run.image or "busybox", "command": command}
-    container |= {"resources": {"requests": asked, "limits": asked}}
+    container |= {"resources": {"requests": asked, "limits": dict(asked)}}
     pod = {"nodeSelector": {LABEL: run.pool}, "containers": [container], "restartPolicy": "Never"}
     labels = {"kueue.x-k8s.io/queue-name": QUEUE, "kueue.x-k8s.io/priority-class": priority}
-    told = {"gpufleet/begins-s": f"{run.start_s:.0f}", "gpufleet/gpus": f"{run.gpus:g}"}
+    told = {"gpufleet/job": run.job, "gpufleet/begins-s": f"{run.start_s:.0f}", "gpufleet/gpus": f"{run.gpus:g}"}
     if run.after:
         told["gpufleet/after"] = ",".join(run.after)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": flavour(run.job), "namespace": NAMESPACE, "labels": labels, "annotations": told},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "annotations": told},
         "spec": {
             "suspend": True,
             "parallelism": nodes,

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from gpufleet.deploy.tool_names import MOST_OF_A_NAME, distinct_names, task_name
 from gpufleet.errors import UsageError
 from gpufleet.results.schedule import ScheduledOption, ScheduledRun, SchedulePlan
 from gpufleet.units import MINUTE
@@ -26,22 +27,28 @@ NO_COMMAND = 'echo "Put the command of {job} here"'
 
 def sky_tasks(plan: SchedulePlan, job: str | None = None) -> str:
     """Tasks in the order in which they begin, or that of one job."""
+    names = distinct_names((run.job for run in plan.runs), task_name, MOST_OF_A_NAME)
     runs = sorted((run for run in plan.runs if job in (None, run.job)), key=lambda run: (run.start_s, run.job))
-    return "---\n".join(told(run) for run in runs)
+    return "---\n".join(told(run, names[run.job]) for run in runs)
 
 
-def told(run: ScheduledRun) -> str:
+def told(run: ScheduledRun, name: str) -> str:
     """One task, with when to launch it."""
     when = f"# Launch it {run.start_s / MINUTE:,.0f} min after the start of the schedule"
     waits = f", after {', '.join(run.after)}" if run.after else ""
-    return f"{when}{waits}: sky jobs launch FILE\n" + yaml.safe_dump(sky_task(run), sort_keys=False, width=120)
+    spelt = f"# It is {run.job} of the schedule.\n" if name != run.job else ""
+    return f"{when}{waits}: sky jobs launch FILE\n{spelt}" + yaml.safe_dump(
+        sky_task(run, name), sort_keys=False, width=120
+    )
 
 
-def sky_task(run: ScheduledRun) -> dict[str, Any]:
-    """One task as SkyPilot reads it."""
+def sky_task(run: ScheduledRun, name: str) -> dict[str, Any]:
+    """One task as SkyPilot reads it: where it is scheduled first, then what else has as many machines."""
     nodes = nodes_of(run.gpus)
-    options = [resources(option) for option in run.options if nodes_of(option.gpus) == nodes]
-    task: dict[str, Any] = {"name": run.job, "num_nodes": nodes, "resources": {"any_of": unique(options)}}
+    alike = [option for option in run.options if is_even(option.gpus) and nodes_of(option.gpus) == nodes]
+    alike.sort(key=lambda option: (option.pool, option.gpus) != (run.pool, run.gpus))
+    task: dict[str, Any] = {"name": name, "num_nodes": nodes}
+    task["resources"] = {"any_of": unique([resources(option) for option in alike])}
     if run.image:
         task["resources"]["image_id"] = f"docker:{run.image}"
     return {**task, "run": run.command or NO_COMMAND.format(job=run.job)}
@@ -49,12 +56,16 @@ def sky_task(run: ScheduledRun) -> dict[str, Any]:
 
 def nodes_of(gpus: float) -> int:
     """Machines that hold a gang."""
-    nodes = math.ceil(gpus / MOST_GPUS_OF_A_NODE)
-    if gpus > MOST_GPUS_OF_A_NODE and gpus % nodes:
+    if not is_even(gpus):
         raise UsageError(
             "a gang is not spread evenly over machines", found=f"{gpus:g} GPUs", expected="a multiple of 8"
         )
-    return nodes
+    return math.ceil(gpus / MOST_GPUS_OF_A_NODE)
+
+
+def is_even(gpus: float) -> bool:
+    """Whether as few machines as hold a gang have the same number of its GPUs."""
+    return gpus <= MOST_GPUS_OF_A_NODE or gpus % math.ceil(gpus / MOST_GPUS_OF_A_NODE) == 0
 
 
 def resources(option: ScheduledOption) -> dict[str, Any]:

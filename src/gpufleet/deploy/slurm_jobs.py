@@ -1,16 +1,19 @@
 """A schedule as a shell script of sbatch lines, in the order in which jobs begin.
 
-A pool is a partition, a dependency the id of the job before. Options: slurm.schedmd.com/sbatch.html.
+A pool is a partition, a dependency the id of the job before, a job of two machines two tasks of one job.
+Options: slurm.schedmd.com/sbatch.html.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import shlex
+from collections.abc import Mapping
 from datetime import timedelta
 
-from gpufleet.deploy.skypilot_jobs import NO_COMMAND
+from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
+from gpufleet.deploy.tool_names import MOST_OF_A_NAME, distinct_names, partition_name
+from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 from gpufleet.units import DAY, HOUR, MINUTE
 
@@ -19,7 +22,7 @@ SHARDS_PER_GPU = 100
 HEADING = """#!/bin/sh
 # A pool is a partition. Jobs begin when they are scheduled, or as soon after as their GPUs are free.
 # A limit is the high end of a duration, but ends where a maintenance window begins that leaves too few GPUs.
-set -eu
+# A job of several machines has one task on each, as srun starts them.
 """
 
 
@@ -28,14 +31,23 @@ def slurm_script(plan: SchedulePlan) -> str:
     runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
     waited_for = {name for run in runs for name in run.after}
     shares = f"# Shares of a GPU are shards: {SHARDS_PER_GPU} for each GPU.\n" if any(r.gpus < 1 for r in runs) else ""
+    partitions = distinct_names((pool.pool for pool in plan.pools), partition_name, MOST_OF_A_NAME)
+    spelt = [f"# Pool {pool} is partition {name}.\n" for pool, name in partitions.items() if name != pool]
     numbers = {run.job: f"id_{number}" for number, run in enumerate(runs, 1)}
-    lines = [line(plan, run, numbers, is_waited_for=run.job in waited_for) for run in runs]
-    return HEADING + shares + "\n".join(lines) + "\n"
+    lines = [line(plan, run, partitions, numbers, is_waited_for=run.job in waited_for) for run in runs]
+    return HEADING + shares + "".join(spelt) + "set -eu\n" + "\n".join(lines) + "\n"
 
 
-def line(plan: SchedulePlan, run: ScheduledRun, numbers: dict[str, str], *, is_waited_for: bool) -> str:
+def line(
+    plan: SchedulePlan,
+    run: ScheduledRun,
+    partitions: Mapping[str, str],
+    numbers: Mapping[str, str],
+    *,
+    is_waited_for: bool,
+) -> str:
     """One job."""
-    words = ["sbatch", "--parsable", *options(plan, run), f"--wrap={run.command or NO_COMMAND.format(job=run.job)}"]
+    words = ["sbatch", "--parsable", *options(plan, run, partitions[run.pool]), f"--wrap={wrapped(run)}"]
     command = shlex.join(words)
     if run.after:
         ids = ":".join("${%s}" % numbers[name] for name in run.after)  # noqa: UP031
@@ -43,12 +55,28 @@ def line(plan: SchedulePlan, run: ScheduledRun, numbers: dict[str, str], *, is_w
     return f"{numbers[run.job]}=$({command})" if is_waited_for else command
 
 
-def options(plan: SchedulePlan, run: ScheduledRun) -> list[str]:
+def wrapped(run: ScheduledRun) -> str:
+    """What runs: a script of sbatch runs on the first machine alone, srun runs a task on each."""
+    command = run.command or NO_COMMAND.format(job=run.job)
+    return f"srun sh -c {shlex.quote(command)}" if nodes_of(run.gpus) > 1 else command
+
+
+def options(plan: SchedulePlan, run: ScheduledRun, partition: str) -> list[str]:
     """The options of one job."""
-    gpus = f"--gpus={run.gpus:.0f}" if run.gpus >= 1 else f"--gres=shard:{math.ceil(run.gpus * SHARDS_PER_GPU)}"
-    found = [f"--job-name={run.job}", f"--partition={partition(run.pool)}", gpus, f"--time={clock(limit_s(plan, run))}"]
-    found.append(f"--begin={begin(plan, run.start_s)}")
+    found = [f"--job-name={run.job}", f"--partition={partition}", *machines(run)]
+    found += [f"--time={clock(limit_s(plan, run))}", f"--begin={begin(plan, run.start_s)}"]
     return [*found, "--requeue" if run.can_pause else "--no-requeue"]
+
+
+def machines(run: ScheduledRun) -> list[str]:
+    """How many machines, with one task on each, and what it has of GPUs there."""
+    nodes = nodes_of(run.gpus)
+    milli = round(run.gpus * WHOLE_MILLI) // nodes
+    if milli < WHOLE_MILLI:
+        gpus = f"--gres=shard:{math.ceil(milli * SHARDS_PER_GPU / WHOLE_MILLI)}"
+    else:
+        gpus = f"--gpus-per-node={milli // WHOLE_MILLI}"
+    return [f"--nodes={nodes}", "--ntasks-per-node=1", gpus]
 
 
 def limit_s(plan: SchedulePlan, run: ScheduledRun) -> float:
@@ -62,11 +90,6 @@ def limit_s(plan: SchedulePlan, run: ScheduledRun) -> float:
     pool = next(pool for pool in plan.pools if pool.pool == run.pool)
     stops = [o.start_s for o in pool.outages if o.start_s >= run.end_s and pool.gpus - o.gpus < run.gpus]
     return min([longest, *(stop - run.start_s for stop in stops)])
-
-
-def partition(pool: str) -> str:
-    """A name as Slurm takes it."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", pool)
 
 
 def begin(plan: SchedulePlan, seconds: float) -> str:

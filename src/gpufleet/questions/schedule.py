@@ -33,7 +33,9 @@ from gpufleet.questions.words import (
 from gpufleet.records import dataclass
 from gpufleet.units import DAY, HOUR, KILO, Bounds, parse_duration, parse_usd_per_hour
 
-DEFAULT_LIMIT_S, LONGEST_LIMIT_S, MOST_WORKERS, MOST_STEPS, MOST_SEED = 10.0, 24 * HOUR, 64, 10_000_000, 2**31 - 1
+MOST_STEPS, LONGEST_LIMIT_S, MOST_WORKERS, MOST_SEED = 10_000_000, 24 * HOUR, 64, 2**31 - 1
+STEPS_PER_JOB, FEWEST_STEPS, ENOUGH_STEPS, STEPS_ONLINE = 25, 2500, 12_500, 100
+"""By default: for each job, and so many at least and at most; of a replay at each arrival and each end."""
 MOST_POOLS, MOST_JOBS, MOST_OPTIONS, MOST_GPUS, MOST_OUTAGES = 40, 20_000, 20, 100_000, 200
 LONGEST_JOB_S, HOURS_OF_DAY = 366 * DAY, round(DAY / HOUR)
 A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?")
@@ -151,23 +153,26 @@ POWER = Kind("W", power_watts)
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRequest(Request):
-    """The file of jobs and pools, and how long is searched.
+    """The file of jobs and pools, and how much is searched.
 
-    With `steps` a search counts its steps instead of seconds, on one worker: the same seed gives the same schedule.
+    Work is counted in steps, so the same question has the same answer everywhere. With `time_limit_s` the search goes
+    on until then, or until `steps` are made; one that the limit cut says so.
     """
 
     jobs: str | NamedPath = field(kw_only=False)
-    time_limit_s: float = usual(
-        DEFAULT_LIMIT_S, PERIOD, f"Search so long: 30s; default {DEFAULT_LIMIT_S:g}s.", BESIDE, name="time_limit",
+    steps: int | None = optional(
+        WHOLE,
+        f"Search so many steps; default {FEWEST_STEPS:,} to {ENOUGH_STEPS:,}, by jobs; of --online {STEPS_ONLINE} at "
+        "each arrival and end.",
+        BESIDE, what="the number of steps", bounds=Bounds(0, MOST_STEPS, ""), label="steps",
+    )  # fmt: skip
+    time_limit_s: float | None = optional(
+        PERIOD, "Search until then at most: 30s; without --steps as many steps as fit.", BESIDE, name="time_limit",
         what="the time limit", bounds=Bounds(0.1, LONGEST_LIMIT_S, "seconds"), label="time limit",
     )  # fmt: skip
     workers: int = usual(
-        2, WHOLE, "Processors that the solver may use; default 2.", BESIDE, what="the number of workers",
-        bounds=Bounds(1, MOST_WORKERS, ""), label="workers",
-    )  # fmt: skip
-    steps: int | None = optional(
-        WHOLE, "Search so many steps on one worker: the same seed, the same schedule everywhere.", BESIDE,
-        what="the number of steps", bounds=Bounds(0, MOST_STEPS, ""), label="steps",
+        1, WHOLE, "Of --time-limit: processors that the solver may use; default 1.", BESIDE,
+        what="the number of workers", bounds=Bounds(1, MOST_WORKERS, ""), label="workers",
     )  # fmt: skip
     seed: int = usual(
         0, INTEGER, "Of the search; default 0.", BESIDE, what="the seed", bounds=Bounds(0, MOST_SEED, ""), label="seed"
@@ -186,6 +191,15 @@ class ScheduleRequest(Request):
         what="the spread", bounds=Bounds(0, 0.99, ""), label="spread",
     )  # fmt: skip
     burst: bool = flag("Of --online: rent for jobs that would be late otherwise.", RENTED)
+
+
+def usual_steps(jobs: int) -> int:
+    """Steps that a search of so many jobs has by default.
+
+    >>> usual_steps(40), usual_steps(200), usual_steps(10_000)
+    (2500, 5000, 12500)
+    """
+    return min(max(STEPS_PER_JOB * jobs, FEWEST_STEPS), ENOUGH_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,16 +39,23 @@ def said(reason: ScheduleReason) -> str:
 
 
 def headline(plan: SchedulePlan) -> str:
-    """How many jobs are in time, and what all of them cost."""
+    """How many jobs are in time, what all of them cost, and whether a limit cut the search."""
     rent = f", {usd(plan.usd)}" if plan.usd else ""
     energy = f", {amount(plan.kwh)} kWh" if plan.kwh else ""
-    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}"
+    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}.{cut(plan)}"
     if not plan.late_jobs:
-        return f"All {several(len(plan.runs), 'job')} in time: {done}."
+        return f"All {several(len(plan.runs), 'job')} in time: {done}"
     return (
         f"{plan.late_jobs} of {several(len(plan.runs), 'job')} late, by {significant(plan.late_weighted_hours)} hours "
-        f"by priority: {done}."
+        f"by priority: {done}"
     )
+
+
+def cut(plan: SchedulePlan) -> str:
+    """That a limit cut the search; nothing where it did not."""
+    if plan.cut_after_s is None:
+        return ""
+    return f" The time limit of {duration(plan.cut_after_s)} cut the search: a longer one may find better."
 
 
 def how_good(plan: SchedulePlan) -> str:

@@ -120,6 +120,7 @@ class SchedulePlan(Result):
     `late_weighted_hours` is the sum of hours late by priority, no schedule has less than `least_late_weighted_hours`
     (within the horizon that was searched), and earliest deadline first alone comes to `edf_late_weighted_hours`.
     `found_by`: edf, search or solver. `is_optimal`: nothing is better in lateness, then money, then energy.
+    `cut_after_s`: the time limit that ended the search before its work was done; None where it was not cut.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -138,6 +139,7 @@ class SchedulePlan(Result):
     kwh: float = 0.0
     is_optimal: bool = False
     found_by: str = "edf"
+    cut_after_s: float | None = None
     has_solver: bool = True
     is_searched: bool = True
     seed: int = 0

@@ -1,11 +1,12 @@
-"""The best schedule that is found in a time: orders at once, a search from the best of them, then the solver.
+"""The best schedule that is found with so much work: orders at once, then a search and the solver by turns.
 
 The relaxation that bounds how late everything is at least tells further orders; the search goes on from the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,63 +14,75 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.schedule.at_once import placed_in_order, topological
 from gpufleet.optimize.schedule.bound import Relaxed, relaxed, roughly_relaxed
-from gpufleet.optimize.schedule.grid import Grid, Placement
+from gpufleet.optimize.schedule.effort import Effort
+from gpufleet.optimize.schedule.grid import Grid, Placement, Score
 from gpufleet.optimize.schedule.search import Neighbours, improved
-from gpufleet.optimize.schedule.solver import Effort, Solved, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule.solver import is_installed, is_too_large, solved
 
-LEFT_AFTER_ROUGH, LEFT_AFTER_FIRST, LEFT_AFTER_BOUND, LEFT_AFTER_SEARCH = 0.85, 0.5, 0.25, 0.12
-"""Of the time: what is left when the rough relaxation ends, a first search, the whole relaxation, and the search from
-its orders; the solver has the rest."""
+EDF, SEARCH, SOLVER = "edf", "search", "solver"
+RELAXING_STEPS = 1000.0
+"""What a relaxation is worth at least: from its orders a search comes further than from that of deadlines."""
+Relaxing = Callable[[Grid, Sequence[Placement], Effort], Relaxed]
 
 
 class Found(NamedTuple):
-    """What the search came to, and what the solver left of it."""
+    """The best schedule so far, what no schedule is better than, and who found it.
 
-    searched: list[Placement]
-    solved: Solved
+    `is_cut`: a limit of seconds ended the work before it was done.
+    """
+
+    placed: Sequence[Placement]
+    bound: Score
+    found_by: str = EDF
+    is_optimal: bool = False
+    is_cut: bool = False
 
 
 def best_found(grid: Grid, known: Sequence[Placement], effort: Effort, rng: np.random.Generator) -> Found:
     """A schedule no worse than one that is known, bounded where the solver is there and the question not too large."""
-    whole_s = effort.left_s()
-    first = min([list(known), *in_order_of_weight(grid)], key=grid.score)
+    found = better(grid, Found(known, grid.least), SEARCH, in_order_of_weight(grid))
     if not is_installed() or is_too_large(grid):
-        found = improved(grid, first, rng, goes_on(effort, 0.0))
-        return Found(found, Solved(found, grid.least, is_least(grid, found)))
-    if effort.steps is None:
-        rough = relaxation(grid, first, effort, whole_s * LEFT_AFTER_ROUGH, roughly_relaxed)
-        first = min([first, *in_orders_of(grid, rough)], key=grid.score)
-        first = improved(grid, first, rng, goes_on(effort, whole_s * LEFT_AFTER_FIRST))
-    bound = relaxation(grid, first, effort, whole_s * LEFT_AFTER_BOUND, relaxed)
-    found = min([first, *in_orders_of(grid, bound)], key=grid.score)
-    found = improved(grid, found, rng, goes_on(effort, whole_s * LEFT_AFTER_SEARCH))
-    if is_least(grid, found) or (effort.steps is None and effort.left_s() <= 0):
-        return Found(found, Solved(found, grid.least._replace(late=bound.late), is_least(grid, found)))
-    return Found(found, solved(grid, found, effort, bound.late))
+        found = searched(grid, found, effort, rng)
+    else:
+        relaxations: list[Relaxing] = [roughly_relaxed, relaxed]
+        for one in effort.rounds():
+            found = solved_round(grid, found, one, rng, relaxations)
+            if found.is_optimal:
+                break
+    return found._replace(is_cut=not found.is_optimal and effort.left_s() <= 0)
 
 
-def goes_on(effort: Effort, left_s: float) -> Callable[[int], bool]:
-    """Whether another try is made: until so much time is left, or all steps are made."""
-    if effort.steps is not None:
-        steps = effort.steps
-        return lambda tries: tries < steps
-    return lambda _: effort.left_s() > left_s
+def solved_round(
+    grid: Grid, found: Found, effort: Effort, rng: np.random.Generator, relaxations: list[Relaxing]
+) -> Found:
+    """A search from what the relaxations tell, and the solver after it; a relaxation is solved once."""
+    for solve in tuple(relaxations):
+        if grid.score(found.placed).late > found.bound.late:
+            told = solve(grid, found.placed, replace(effort, steps=max(effort.steps, RELAXING_STEPS)))
+            late = max(found.bound.late, told.late)
+            found = better(
+                grid, found._replace(bound=found.bound._replace(late=late)), SEARCH, in_orders_of(grid, told)
+            )
+            if told.begun:
+                relaxations.remove(solve)
+    found = searched(grid, found, effort, rng)
+    if found.is_optimal:
+        return found
+    placed, bound, is_optimal = solved(grid, found.placed, effort, found.bound)
+    return better(grid, found, SOLVER, [placed])._replace(bound=bound, is_optimal=is_optimal)
 
 
-def is_least(grid: Grid, placed: Sequence[Placement]) -> bool:
-    """Whether each job alone would do no better."""
-    return all(part <= least for part, least in zip(grid.score(placed), grid.least, strict=True))
+def searched(grid: Grid, found: Found, effort: Effort, rng: np.random.Generator) -> Found:
+    """What a search makes of it, proved where no part could be less."""
+    found = better(grid, found, SEARCH, [improved(grid, found.placed, rng, effort.goes_on)])
+    parts = zip(grid.score(found.placed), found.bound, strict=True)
+    return found._replace(is_optimal=all(part <= least for part, least in parts))
 
 
-def relaxation(
-    grid: Grid, placed: Sequence[Placement], effort: Effort, left_s: float, solve: Callable[..., Relaxed]
-) -> Relaxed:
-    """The relaxation, where anything is late that need not be, until so much time is left."""
-    if grid.score(placed).late <= grid.least.late:
-        return Relaxed(grid.least.late)
-    if effort.work is not None:
-        return solve(grid, placed, None, effort.work)
-    return solve(grid, placed, max(effort.left_s() - left_s, 0.0), None)
+def better(grid: Grid, found: Found, who: str, others: Iterable[Sequence[Placement]]) -> Found:
+    """The best of these, where it is better than what was found."""
+    best = min(others, key=grid.score, default=found.placed)
+    return found._replace(placed=best, found_by=who) if grid.score(best) < grid.score(found.placed) else found
 
 
 def in_order_of_weight(grid: Grid) -> Iterator[list[Placement]]:

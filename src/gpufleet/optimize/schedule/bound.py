@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
+from gpufleet.optimize.schedule.effort import Effort
 from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, SlotJob, SlotWay
 
 FEW_COLUMNS, MOST_COLUMNS = 80_000, 250_000
@@ -31,37 +32,34 @@ LONGEST_STEP = 64
 class Relaxed(NamedTuple):
     """Late slots by weight that no schedule is below, and when so much of each job has begun, by share of it.
 
-    Shares are those of `SHARES_BEGUN`. Nothing has begun where the limit was too short, or the question too large.
+    Shares are those of `SHARES_BEGUN`. Nothing has begun where the work was too little, or the question too large.
     """
 
     late: int
     begun: tuple[tuple[int, ...], ...] = ()
 
 
-def relaxed(grid: Grid, placed: Sequence[Placement], limit_s: float | None, work: float | None = None) -> Relaxed:
-    """The relaxation solved; what each job alone is late where that takes too long.
-
-    `work` is a limit in the solver's own deterministic time, in place of seconds.
-    """
+def relaxed(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Relaxed:
+    """The relaxation solved; what each job alone is late where that takes too much work."""
     horizon = max(p.end for p in placed)
     counted = counted_jobs(grid, horizon)
     if not counted or columns_of(grid, horizon) > MOST_COLUMNS:
         return Relaxed(grid.least.late)
     relaxation = Relaxation(grid, horizon, counted)
-    if not relaxation.is_solved(limit_s, work):
+    if not relaxation.is_solved(effort):
         return Relaxed(grid.least.late)
     least = int(np.ceil(relaxation.solver.Objective().Value() - ROUNDING))
     return Relaxed(max(least, grid.least.late), tuple(relaxation.begun(share) for share in SHARES_BEGUN))
 
 
-def roughly_relaxed(grid: Grid, placed: Sequence[Placement], limit_s: float | None, work: float | None) -> Relaxed:
-    """The same with starts at every few slots alone, which takes little time and tells an order but no bound."""
+def roughly_relaxed(grid: Grid, placed: Sequence[Placement], effort: Effort) -> Relaxed:
+    """The same with starts at every few slots alone, which takes little work and tells an order but no bound."""
     horizon = max(p.end for p in placed)
     step = math.ceil(columns_of(grid, horizon) / FEW_COLUMNS)
     if not 1 < step <= LONGEST_STEP:
         return Relaxed(grid.least.late)
     relaxation = Relaxation(grid, horizon, counted_jobs(grid, horizon), step)
-    if not relaxation.is_solved(limit_s, work):
+    if not relaxation.is_solved(effort):
         return Relaxed(grid.least.late)
     return Relaxed(grid.least.late, tuple(relaxation.begun(share) for share in SHARES_BEGUN))
 
@@ -98,12 +96,12 @@ class Relaxation:
         for number in counted:
             self._add(number, grid.jobs[number], grid.possible[number])
 
-    def is_solved(self, limit_s: float | None, work: float | None) -> bool:
-        """Whether the limit was long enough."""
-        if limit_s is not None:
-            self.solver.SetTimeLimit(max(int(limit_s * WHOLE_MILLI), 1))
-        if work is not None:
-            self.solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {work}")
+    def is_solved(self, effort: Effort) -> bool:
+        """Whether the work was enough."""
+        if math.isfinite(effort.left_s()):
+            self.solver.SetTimeLimit(max(int(effort.left_s() * WHOLE_MILLI), 1))
+        if math.isfinite(effort.work):
+            self.solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {effort.work}")
         return bool(self.solver.Solve() == self.solver.OPTIMAL)
 
     def begun(self, share: float) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.schedule import SPOT, WHOLE_MILLI, Piece, Pool, Run, ScheduledJob, Way
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR
+from gpufleet.units import DAY, HOUR
 
 NEVER = 2**40  # not a conversion
 MILLI_USD = 1000
@@ -150,8 +150,14 @@ class Grid:
 
     @cached_property
     def serial_end(self) -> int:
-        """A slot by which everything is done even one job after another."""
-        return self.last_fixed + sum(max(w.slots + w.restart for w in job.ways) for job in self.jobs) + 1
+        """A slot by which everything is done one job after another, and a day later where hours differ in price."""
+        work = sum(max(w.slots + w.restart for w in job.ways) for job in self.jobs)
+        return self.last_fixed + work + self.price_slots + 1
+
+    @cached_property
+    def price_slots(self) -> int:
+        """After how many slots prices come again; none where no hour is cheaper than another."""
+        return 0 if all(pool.prices.is_flat for pool in self.pools) else math.ceil(DAY / self.slot_s)
 
     @cached_property
     def spent(self) -> tuple[IntArray, ...]:

@@ -7,7 +7,8 @@ share on a GPU of its own, and the bound stays a bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -15,30 +16,14 @@ import numpy as np
 
 from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.optimize.schedule.at_once import placed_from
+from gpufleet.optimize.schedule.effort import STEPS_PER_WORK, Effort
 from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
-from gpufleet.records import dataclass
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
-STEPS_PER_WORK = 2000.0
-"""Steps of the search that take about as long as one unit of the solvers' deterministic time."""
-SHARE_OF_TIME = (0.8, 0.7, 1.0)
-"""Of the time that is left, for each level."""
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How long is searched: `left_s` tells the time that is left; with `steps` these are counted, and no time."""
-
-    left_s: Callable[[], float]
-    workers: int = 1
-    seed: int = 0
-    steps: int | None = None
-
-    @property
-    def work(self) -> float | None:
-        """Steps in the solvers' own deterministic time."""
-        return None if self.steps is None else self.steps / STEPS_PER_WORK
+MANY_JOBS = 100
+"""With more jobs the solver's work is divided by the square of how many times more: there the search finds more."""
 
 
 class Solved(NamedTuple):
@@ -226,9 +211,12 @@ class Model:
 
 
 def horizon_of(grid: Grid, hint: Sequence[Placement]) -> int:
-    """The slot by which everything is done in the model: twice the schedule that is known, or one job after another."""
+    """The slot by which everything is done in the model: twice the schedule that is known, or one job after another.
+
+    A day more where hours differ in price: a job may wait for the next night.
+    """
     known = max(p.end for p in hint)
-    return min(grid.serial_end, max(2 * known, grid.last_fixed + known))
+    return min(grid.serial_end, max(2 * known, grid.last_fixed + known) + grid.price_slots)
 
 
 def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
@@ -236,47 +224,49 @@ def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
     return job.can_pause and way.gpus > 0 and way.slots - 1 > way.restart
 
 
-def solved(grid: Grid, placed: Sequence[Placement], effort: Effort, least_late: int) -> Solved:
+def solved(grid: Grid, placed: Sequence[Placement], effort: Effort, least: Score) -> Solved:
     """The schedule as CP-SAT leaves it: level by level, each no worse than it was in those before.
 
-    No schedule has fewer late slots by weight than `least_late`.
+    Each level has the work that those before it left; one that is not proved leaves none. `least`: what is known
+    already that no schedule is better than, level by level.
     """
     best, score = list(placed), grid.score(placed)
-    bounds, is_optimal = [least_late, *grid.least[1:]], True
+    bounds, work = list(least), effort.work / max(len(grid.jobs) / MANY_JOBS, 1.0) ** 2
     model = Model(grid, placed)
     terms: tuple[Sequence[Any], ...] = (model.late, model.usd, model.energy)
     for level, parts in enumerate(terms):
         if score[level] > bounds[level] and parts:
             model.model.add(sum(parts) >= bounds[level])
-            found, bound = solved_level(model, level, parts, best, effort)
+            found, bound, spent = solved_level(model, parts, best, replace(effort, steps=work * STEPS_PER_WORK))
+            work = max(work - spent, 0.0)
             if found is not None and grid.score(found) < score:
                 best, score = found, grid.score(found)
             bounds[level] = max(bounds[level], bound)
-        is_optimal = is_optimal and bounds[level] >= score[level]
+        if score[level] > bounds[level]:
+            return Solved(best, Score(*bounds), False)
         if parts:
             model.model.add(sum(parts) <= score[level])
-    return Solved(best, Score(*bounds), is_optimal)
+    return Solved(best, Score(*bounds), True)
 
 
 def solved_level(
-    model: Model, level: int, parts: Sequence[Any], known: Sequence[Placement], effort: Effort
-) -> tuple[list[Placement] | None, int]:
-    """The least of one level, and its bound."""
+    model: Model, parts: Sequence[Any], known: Sequence[Placement], effort: Effort
+) -> tuple[list[Placement] | None, int, float]:
+    """The least of one level, its bound, and the work that it took."""
     cp = model.cp
     model.hint(known)
     model.model.minimize(sum(parts))
     solver = cp.CpSolver()
     given = solver.parameters
     given.num_workers, given.random_seed = effort.workers, effort.seed
-    if effort.work is None:
-        given.max_time_in_seconds = max(effort.left_s() * SHARE_OF_TIME[level], 0.0)
-    else:
-        given.max_deterministic_time = effort.work * SHARE_OF_TIME[level]
+    given.cp_model_probing_level, given.max_presolve_iterations = 0, 1
+    given.max_deterministic_time, given.max_time_in_seconds = effort.work, max(effort.left_s(), 0.0)
     status = solver.solve(model.model)
+    spent = solver.response_proto.deterministic_time
     if status not in (cp.OPTIMAL, cp.FEASIBLE):
-        return None, 0
+        return None, 0, spent
     bound = int(np.ceil(solver.best_objective_bound - 1e-6))
-    return placed_again(model.grid, model.chosen(solver)), bound
+    return placed_again(model.grid, model.chosen(solver)), bound, spent
 
 
 def placed_again(grid: Grid, chosen: Sequence[Placement]) -> list[Placement] | None:
