@@ -116,8 +116,9 @@ def longer_by(deadline_s: float, tick_s: float, most_ticks: int) -> int:
 def rules_of(question: SpotQuestion, draws: SpotDraws) -> SlackRules:
     """Thresholds of slack on a market."""
     spot = float(draws.market.spot_usd_per_hour.min())
-    job = replace(question.expected, work_s=question.worst.work_s)
-    return slack_rules(job, draws.hazards, spot, draws.market.on_demand_usd_per_hour)
+    worst, on_demand = question.worst, draws.market.on_demand_usd_per_hour
+    job = replace(question.expected, work_s=worst.work_s)
+    return slack_rules(job, draws.hazards, spot, on_demand, worst.restart_s)
 
 
 def policies_of(rules: SlackRules) -> Mapping[str, SpotPolicy]:

@@ -93,8 +93,8 @@ def rules_table(plan: SpotPlan) -> Table:
     lines = [
         f"on demand takes over in {percent(best.takes_over_ratio)} of draws{when}",
         *(threshold_words(rule, plan.deadline_s) for rule in plan.rules.rules if is_told(rule)),
-        f"net: on demand while {duration(plan.rules.restart_s)} of start, {duration(plan.rules.loss_s)} of lost work "
-        f"and {duration(plan.rules.tick_s)} of tick still fit",
+        f"net: on demand unless the time left holds the work left, {duration(plan.rules.restart_s)} of start, "
+        f"{duration(plan.rules.tick_s)} until the next look and, on spot, {duration(plan.rules.loss_s)} of lost work",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it on demand alone is cheaper",
     ]
     return lines_table("When on demand takes over", lines)
