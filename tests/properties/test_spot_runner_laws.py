@@ -31,7 +31,7 @@ looks = st.sampled_from(["up", "none", 0.01, 34.0, 300.0, 599.9, 600.0])
 
 @cache
 def printed(job: DeadlineJob) -> str:
-    return rules_result(slack_rules(job, HAZARDS, 1.0, 3.0), job, TICK_S).model_dump_json()
+    return rules_result("slack", slack_rules(job, HAZARDS, 1.0, 3.0), job, TICK_S).model_dump_json()
 
 
 def against(pattern: list[str | float], deadline_s: float) -> list[Interval]:

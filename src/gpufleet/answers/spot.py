@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.spot import NAMES, WAITING, DeadlineJob, SlackRules
-from gpufleet.optimize.spot import OURS, TITLES, late_ratio
+from gpufleet.optimize.spot import TITLES, late_ratio
 from gpufleet.optimize.spot_plays import SpotPlay as DrawnPlay
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
@@ -66,20 +65,13 @@ def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPla
     )
 
 
-def chosen_play(plays: Mapping[str, SpotPlay], runs: Mapping[str, SpotRuns]) -> SpotPlay:
-    """Ours, or another that is hardly ever late and cheaper by more than draws scatter."""
-    surely = {name: surely_cheaper(runs[name].cost_usd, runs[OURS].cost_usd) for name in plays}
-    kept = [play for name, play in plays.items() if surely[name] and play.late_ratio <= HARDLY_EVER]
-    return min(kept, key=lambda play: play.usd.value, default=plays[OURS])
+def chosen_name(plays: Mapping[str, SpotPlay]) -> str:
+    """The cheapest policy that is hardly ever late, or hardly more often than the one that is late least often."""
+    most_ratio = min(play.late_ratio for play in plays.values()) + HARDLY_EVER
+    return min((name for name in plays if plays[name].late_ratio <= most_ratio), key=lambda n: plays[n].usd.value)
 
 
-def surely_cheaper(usd: FloatArray, than_usd: FloatArray) -> bool:
-    """Whether draws cost less than the same draws otherwise, by two standard errors of the mean difference."""
-    saved = than_usd - usd
-    return bool(saved.mean() > 2 * saved.std() / math.sqrt(len(saved)))
-
-
-def rules_result(rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRules:
+def rules_result(name: str, rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRules:
     """Thresholds as a state machine."""
     ages = rules.hazards.ages
     edges = [0.0, *rules.hazards.edges_s]
@@ -98,7 +90,7 @@ def rules_result(rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRu
         if has_machine or NAMES[running] != "spot"
     ]
     return SpotRules(
-        policy=OURS,
+        policy=name,
         tick_s=tick_s,
         work_s=worst.work_s,
         deadline_s=worst.deadline_s,

@@ -11,12 +11,21 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.figures import spread_figure
-from gpufleet.answers.spot import chosen_play, drawn_figure, play_of, rules_result
+from gpufleet.answers.spot import chosen_name, drawn_figure, play_of, rules_result
 from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_jobs import SpotWork, work_of
 from gpufleet.api.spot_markets import markets_of
-from gpufleet.api.spot_supply import Supply, drawn_until, every_draw, job_supply, long_job_notes, unpriced
+from gpufleet.api.spot_supply import (
+    Supply,
+    Windows,
+    choosing,
+    drawn_until,
+    every_draw,
+    job_supply,
+    long_job_notes,
+    unpriced,
+)
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -32,13 +41,13 @@ from gpufleet.optimize.spot import (
     SpotDraws,
     SpotQuestion,
     drawn_luck,
+    every_rules,
     hazards_of,
     late_ratio,
     longer_by,
     most_usd_per_hour,
     played,
     played_alone,
-    policies_of,
     rules_of,
     usual_interval_s,
 )
@@ -58,11 +67,11 @@ PRIOR_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class PlayedJob:
-    """Markets by what ours costs there; draws and thresholds of the first, and what each policy makes of them."""
+    """Markets by what ours costs there; draws of the first, thresholds by policy, and what each makes of them."""
 
     markets: Sequence[MarketPrices]
     draws: SpotDraws
-    rules: SlackRules
+    rules: Mapping[str, SlackRules]
     runs: Mapping[str, SpotRuns]
 
 
@@ -110,8 +119,8 @@ def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
 
 def refuse_too_late(question: SpotQuestion) -> None:
     """Refuse what on demand alone would not finish."""
-    if not question.expected.can_be_done:
-        needed = (question.expected.work_s + question.expected.restart_s) / HOUR
+    if not question.alone.can_be_done:
+        needed = (question.alone.work_s + question.alone.restart_s) / HOUR
         raise Infeasible(
             f"on demand alone takes {needed:.3g} h, from the start of the machine: the deadline of "
             f"{question.deadline_s / HOUR:.3g} h cannot be kept",
@@ -133,14 +142,16 @@ def plan_of(
     rng: np.random.Generator,
 ) -> SpotPlan:
     """The answer at the cheapest of the markets."""
-    num, grade = work.num_machines, supply.grade
-    luck = drawn_luck(rng, question, len(supply.first_tick))
-    told = at_cheapest(question, supply, found.markets, num, luck)
+    num, grade, tells = work.num_machines, supply.grade, supply.tells
+    luck = drawn_luck(rng, question, len(tells.first_tick))
+    told = at_cheapest(asked, question, supply, found.markets, num, luck)
     alone = alone_at(found.alone, float(told.runs[ON_DEMAND].on_demand_s.mean()) / HOUR * num)
-    rows = [row_of(told.runs[OURS], each, num, grade, alone.usd) for each in told.markets[:MOST_MARKETS]]
     plays = {name: play_of(name, each, question.deadline_s, grade) for name, each in told.runs.items()}
+    best = chosen_name(plays)
+    rows = [row_of(told.runs[best], each, num, grade, alone.usd) for each in told.markets[:MOST_MARKETS]]
     on_demand = told.draws.market.on_demand_usd_per_hour
-    is_drawn = asked.trace is None
+    has_time = question.leaves_time_for_spot(tells.market.tick_s)
+    says_seldom = asked.trace is None and has_time
     return SpotPlan(
         job=work.title,
         num_machines=num,
@@ -151,20 +162,21 @@ def plan_of(
         deadline_s=question.deadline_s,
         market=rows[0],
         markets=rows,
-        zones=len(supply.market.is_available),
+        zones=len(tells.market.is_available),
         availability_ratio=supply.availability_ratio,
         mean_up_s=supply.mean_up_s,
         availability_source=supply.source,
         grade=grade,
-        answer=chosen_play(plays, told.runs),
+        answer=plays[best],
         plays=list(plays.values()),
         alone=alone,
-        usd_if_seldom_taken=seldom_taken(asked, work, question, told.markets[0], luck) if is_drawn else None,
-        most_usd_per_hour=most_usd_per_hour(told.runs[OURS], alone.usd, on_demand) / num,
+        usd_if_seldom_taken=seldom_taken(asked, work, question, told.markets[0], luck) if says_seldom else None,
+        most_usd_per_hour=most_usd_per_hour(told.runs[best], alone.usd, on_demand) / num,
         refused_s=REFUSED_S,
-        late_if_refused_ratio=late_if_refused(question, told),
-        rules=rules_result(told.rules, question.worst, supply.market.tick_s),
-        num_draws=len(supply.first_tick),
+        late_if_refused_ratio=late_if_refused(question, told, best),
+        has_time_for_spot=has_time,
+        rules=rules_result(best, told.rules[best], question.worst, tells.market.tick_s),
+        num_draws=len(tells.first_tick),
         seed=asked.seed,
         inputs=list(work.inputs),
         notes=[*work.notes, *long_job_notes(asked, supply)],
@@ -172,30 +184,45 @@ def plan_of(
 
 
 def at_cheapest(
-    question: SpotQuestion, supply: Supply, markets: Sequence[MarketPrices], num_machines: int, luck: Luck
+    asked: SpotRequest,
+    question: SpotQuestion,
+    supply: Supply,
+    markets: Sequence[MarketPrices],
+    num_machines: int,
+    luck: Luck,
 ) -> PlayedJob:
     """Every policy at the market where ours costs least, which its thresholds are made for."""
-    hazards = aged(supply.market, question.deadline_s)
+    hazards = aged(supply.seen, question.deadline_s)
+    of_choice = drawn_luck(choosing(asked), question, len(supply.chooses.first_tick))
+
+    def drawn_at(windows: Windows, of: Luck, market: MarketPrices) -> SpotDraws:
+        return SpotDraws(priced(windows.market, market, num_machines), windows.first_tick, of, hazards)
 
     def ours_at(market: MarketPrices) -> tuple[SpotDraws, SlackRules, SpotRuns]:
-        draws = SpotDraws(priced(supply.market, market, num_machines), supply.first_tick, luck, hazards)
-        rules = rules_of(question, draws)
-        return draws, rules, played(question, draws, policies_of(rules)[OURS])
+        draws, rules = (
+            drawn_at(supply.tells, luck, market),
+            rules_of(question, drawn_at(supply.chooses, of_choice, market)),
+        )
+        return draws, rules, played(question, draws, rules)
 
-    draws, rules, ours = ours_at(markets[0])
-    ranked = sorted(markets, key=lambda market: mean_usd(ours, market))
+    draws, ours, runs = ours_at(markets[0])
+    ranked = sorted(markets, key=lambda market: mean_usd(runs, market))
     if ranked[0] is not markets[0]:
-        draws, rules, ours = ours_at(ranked[0])
-    others = {name: policy for name, policy in policies_of(rules).items() if name not in (OURS, ON_DEMAND)}
-    runs = {name: played(question, draws, policy) for name, policy in others.items()}
-    return PlayedJob(ranked, draws, rules, {OURS: ours, **runs, ON_DEMAND: played_alone(question, draws)})
+        draws, ours, runs = ours_at(ranked[0])
+    rules, alone = every_rules(question, draws.market.tick_s, ours), {ON_DEMAND: played_alone(question, draws)}
+    if not question.leaves_time_for_spot(draws.market.tick_s):
+        return PlayedJob(ranked, draws, rules, alone)
+    others = {name: played(question, draws, each) for name, each in rules.items() if name not in (OURS, ON_DEMAND)}
+    return PlayedJob(ranked, draws, rules, {OURS: runs, **others} | alone)
 
 
-def late_if_refused(question: SpotQuestion, told: PlayedJob) -> float:
-    """The share of draws that end late under ours where on demand is refused for a while each time."""
+def late_if_refused(question: SpotQuestion, told: PlayedJob, policy: str) -> float:
+    """The share of draws that end late under a policy where on demand is refused for a while each time."""
     luck = told.draws.luck
     refused = replace(told.draws, luck=replace(luck, refused_s=np.full(len(luck.work_s), REFUSED_S)))
-    return late_ratio(played(question, refused, policies_of(told.rules)[OURS]), question.deadline_s)
+    is_alone = policy == ON_DEMAND
+    runs = played_alone(question, refused) if is_alone else played(question, refused, told.rules[policy])
+    return late_ratio(runs, question.deadline_s)
 
 
 def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
@@ -234,4 +261,4 @@ def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, pri
     market = priced(unpriced(has_one, fit, question.deadline_s), price, work.num_machines)
     hazards = aged(market, question.deadline_s)
     draws = SpotDraws(market, every_draw(market, num_draws), luck, hazards)
-    return float(played(question, draws, policies_of(rules_of(question, draws))[OURS]).cost_usd.mean())
+    return float(played(question, draws, rules_of(question, draws)).cost_usd.mean())

@@ -120,6 +120,39 @@ def slack_rules(
     return SlackRules(hazards, points * hazards.tick_s, thresholds[:, :, points])
 
 
+def straight_rules(job: DeadlineJob, tick_s: float, slack_s: FloatArray) -> SlackRules:
+    """Thresholds that are straight lines from no time left to all of it, whatever the age: [running, has one, end]."""
+    return SlackRules(AgedHazards(tick_s, (), (0.0,), (0.0,)), np.array([0.0, job.deadline_s]), slack_s)
+
+
+def greedy_rules(job: DeadlineJob, tick_s: float) -> SlackRules:
+    """Spot wherever there is one, and else wait: no slack is too little for it, and the net alone goes on demand."""
+    return straight_rules(job, tick_s, np.zeros((3, 2, 2)))
+
+
+def on_demand_rules(job: DeadlineJob, tick_s: float) -> SlackRules:
+    """On demand throughout: no slack is as much as the time left."""
+    return straight_rules(job, tick_s, np.broadcast_to(np.array([0.0, job.deadline_s]), (3, 2, 2)))
+
+
+def uniform_rules(job: DeadlineJob, tick_s: float, *, waits_ahead: bool) -> SlackRules:
+    """Uniform Progress as slack: behind the line where work left > work x time left / deadline.
+
+        slack < time left x (1 - work / deadline)
+
+    On demand without a spot machine it stays there; beside one it goes back at once, or with `waits_ahead` when it is
+    ahead by two starts, of which time left in the line is the less. What is left of a start counts as work here.
+    """
+    work_s, deadline_s = job.work_s, job.deadline_s
+    lead_s = 2 * job.restart_s * work_s / deadline_s
+    behind, ahead = (np.array([lead, deadline_s - work_s + lead]) for lead in (0.0, lead_s))
+    slack_s = np.zeros((3, 2, 2))
+    slack_s[[WAITING, ON_SPOT], 0] = behind
+    slack_s[ON_DEMAND, 0] = 0.0, deadline_s
+    slack_s[ON_DEMAND, 1] = ahead if waits_ahead else 0.0
+    return straight_rules(job, tick_s, slack_s)
+
+
 def tick_before(
     grid: Grid, chance: FloatArray, has_one: BoolArray, after: Costs, left_s: float, prices: tuple[float, float]
 ) -> tuple[Costs, FloatArray]:

@@ -6,6 +6,9 @@ from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 
+WORTH_RATIO = 0.005
+"""What spot has to save at least so that anything moves there."""
+
 
 class SpotPrice(Result):
     """The price of an hour of one machine, and where it stands; of a price that somebody says, `basis` is `given`."""
@@ -186,6 +189,7 @@ class SpotPlan(SpotAnswer):
 
     `usd_if_seldom_taken`: at the advisor's rate of interruptions, the optimistic end.
     `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
+    `has_time_for_spot`: whether the deadline is late enough for a machine to be lost at all.
     """
 
     job: str
@@ -200,6 +204,7 @@ class SpotPlan(SpotAnswer):
     usd_if_seldom_taken: float | None = None
     refused_s: float
     late_if_refused_ratio: float
+    has_time_for_spot: bool = True
     rules: SpotRules
 
     @property
