@@ -26,6 +26,8 @@ def spot_service_page(plan: SpotServicePlan) -> Page:
 def headline(plan: SpotServicePlan) -> str:
     """What it costs and saves, and for how much of the time all machines are ready."""
     alone = f"{usd_per_hour(plan.alone.usd)}{elsewhere(plan)}"
+    if plan.why_not:
+        return f"Run it on demand: {alone}. {plan.why_not[0].upper()}{plan.why_not[1:]}."
     if plan.saved_ratio <= WORTH_RATIO:
         return f"Run all {plan.num_machines} on demand: {alone}. Spot saves nothing at {share(plan.target_ratio)}."
     best = plan.answer
@@ -76,6 +78,8 @@ def question(plan: SpotServicePlan) -> str:
 def settings_table(plan: SpotServicePlan) -> Table:
     """What to set."""
     policy = plan.answer.policy
+    if policy.floor == plan.num_machines:
+        return lines_table("What to set", [f"on demand: {policy.floor} always"])
     lines = [
         f"spot: {plan.num_machines - policy.floor} machines over {plural(plan.zones, 'zone')}{spares_words(policy)}",
         f"order spot {calm_words(policy)}, where fewest of yours are",
