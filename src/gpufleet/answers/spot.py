@@ -20,11 +20,16 @@ TENTH, NINETIETH = 10, 90
 HARDLY_EVER = 0.01
 
 
-def drawn_figure(values: FloatArray, unit: str, grade: str) -> Figure:
-    """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them."""
+def drawn_figure(values: FloatArray, unit: str, grade: str, alike: FloatArray | None = None) -> Figure:
+    """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them.
+
+    Windows of one trace are more like each other than those to come: ends reach as far as those of draws `alike` do.
+    """
     mean = float(np.mean(values))
-    low, high = (float(np.percentile(values, end)) for end in (TENTH, NINETIETH))
-    return Figure(value=mean, unit=unit, low=min(low, mean), high=max(high, mean), grade=grade)
+    told = [values] if alike is None else [values, alike]
+    low = min(mean, *(float(np.percentile(each, TENTH)) for each in told))
+    high = max(mean, *(float(np.percentile(each, NINETIETH)) for each in told))
+    return Figure(value=mean, unit=unit, low=low, high=high, grade=grade)
 
 
 def played_figure(values: FloatArray, seldom: Figure) -> Figure:
@@ -47,15 +52,15 @@ def played_on_spot(play: DrawnPlay, usd_if_seldom_taken: float) -> PlayedOnSpot:
     )
 
 
-def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPlay:
-    """How a policy did."""
+def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str, alike: SpotRuns | None = None) -> SpotPlay:
+    """How a policy did; and on draws alike, which its range of cost reaches to."""
     machine_s = runs.spot_s + runs.on_demand_s
     takes_over = np.isfinite(runs.first_on_demand_s)
     finished = runs.elapsed_s[np.isfinite(runs.elapsed_s)]
     return SpotPlay(
         policy=name,
         title=TITLES[name],
-        usd=drawn_figure(runs.cost_usd, "USD", grade),
+        usd=drawn_figure(runs.cost_usd, "USD", grade, None if alike is None else alike.cost_usd),
         elapsed=drawn_figure(finished if len(finished) else np.array([deadline_s]), "s", grade),
         late_ratio=late_ratio(runs, deadline_s),
         losses=drawn_figure(runs.losses.astype(np.float64), "1", grade),

@@ -37,7 +37,6 @@ from gpufleet.optimize.spot import (
     AGES_S,
     MOST_TICKS,
     ON_DEMAND,
-    OURS,
     SpotDraws,
     SpotQuestion,
     drawn_luck,
@@ -67,12 +66,16 @@ PRIOR_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class PlayedJob:
-    """Markets by what ours costs there; draws of the first, thresholds by policy, and what each makes of them."""
+    """Markets by what ours costs there; draws of the first, thresholds by policy, and what each makes of them.
+
+    `alike`: what each makes of the draws that chose.
+    """
 
     markets: Sequence[MarketPrices]
     draws: SpotDraws
     rules: Mapping[str, SlackRules]
     runs: Mapping[str, SpotRuns]
+    alike: Mapping[str, SpotRuns]
 
 
 def plan_spot(
@@ -146,9 +149,12 @@ def plan_of(
     luck = drawn_luck(rng, question, len(tells.first_tick))
     told = at_cheapest(asked, question, supply, found.markets, num, luck)
     alone = alone_at(found.alone, float(told.runs[ON_DEMAND].on_demand_s.mean()) / HOUR * num)
-    plays = {name: play_of(name, each, question.deadline_s, grade) for name, each in told.runs.items()}
+    alike = told.alike if asked.trace is not None else {}
+    plays = {name: play_of(name, each, question.deadline_s, grade, alike.get(name)) for name, each in told.runs.items()}
     best = chosen_name(plays)
-    rows = [row_of(told.runs[best], each, num, grade, alone.usd) for each in told.markets[:MOST_MARKETS]]
+    rows = [
+        row_of(told.runs[best], each, num, grade, alone.usd, alike.get(best)) for each in told.markets[:MOST_MARKETS]
+    ]
     on_demand = told.draws.market.on_demand_usd_per_hour
     has_time = question.leaves_time_for_spot(tells.market.tick_s)
     says_seldom = asked.trace is None and has_time
@@ -198,22 +204,25 @@ def at_cheapest(
     def drawn_at(windows: Windows, of: Luck, market: MarketPrices) -> SpotDraws:
         return SpotDraws(priced(windows.market, market, num_machines), windows.first_tick, of, hazards)
 
-    def ours_at(market: MarketPrices) -> tuple[SpotDraws, SlackRules, SpotRuns]:
-        draws, rules = (
-            drawn_at(supply.tells, luck, market),
-            rules_of(question, drawn_at(supply.chooses, of_choice, market)),
-        )
-        return draws, rules, played(question, draws, rules)
+    def ours_at(market: MarketPrices) -> tuple[SpotDraws, SpotDraws, SlackRules]:
+        chooses = drawn_at(supply.chooses, of_choice, market)
+        return drawn_at(supply.tells, luck, market), chooses, rules_of(question, chooses)
 
-    draws, ours, runs = ours_at(markets[0])
-    ranked = sorted(markets, key=lambda market: mean_usd(runs, market))
+    draws, chooses, ours = ours_at(markets[0])
+    first = played(question, draws, ours)
+    ranked = sorted(markets, key=lambda market: mean_usd(first, market))
     if ranked[0] is not markets[0]:
-        draws, ours, runs = ours_at(ranked[0])
-    rules, alone = every_rules(question, draws.market.tick_s, ours), {ON_DEMAND: played_alone(question, draws)}
-    if not question.leaves_time_for_spot(draws.market.tick_s):
-        return PlayedJob(ranked, draws, rules, alone)
-    others = {name: played(question, draws, each) for name, each in rules.items() if name not in (OURS, ON_DEMAND)}
-    return PlayedJob(ranked, draws, rules, {OURS: runs, **others} | alone)
+        draws, chooses, ours = ours_at(ranked[0])
+    rules = every_rules(question, draws.market.tick_s, ours)
+    has_time = question.leaves_time_for_spot(draws.market.tick_s)
+    runs, alike = (runs_of(question, each, rules if has_time else {}) for each in (draws, chooses))
+    return PlayedJob(ranked, draws, rules, runs, alike)
+
+
+def runs_of(question: SpotQuestion, draws: SpotDraws, rules: Mapping[str, SlackRules]) -> Mapping[str, SpotRuns]:
+    """What each policy makes of draws, and on demand alone."""
+    runs = {name: played(question, draws, each) for name, each in rules.items() if name != ON_DEMAND}
+    return {**runs, ON_DEMAND: played_alone(question, draws)}
 
 
 def late_if_refused(question: SpotQuestion, told: PlayedJob, policy: str) -> float:
@@ -247,9 +256,12 @@ def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
     return float(usd_of(runs, price).mean())
 
 
-def row_of(runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float) -> SpotMarketRow:
+def row_of(
+    runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float, alike: SpotRuns | None
+) -> SpotMarketRow:
     """What the job costs at a market, by the rules of the cheapest one."""
-    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade), alone_usd)
+    like = None if alike is None else usd_of(alike, price) * machines
+    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade, like), alone_usd)
 
 
 def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, price: MarketPrices, luck: Luck) -> float:
