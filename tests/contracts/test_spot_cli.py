@@ -175,7 +175,8 @@ def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, ask_gpufleet
 def test_the_range_of_a_trace_reaches_to_draws_alike(tmp_path: Path) -> None:
     """Days that are all the same leave no doubt of themselves; days to come need not be the same."""
     trace = tmp_path / "zone.json"
-    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": ([1] * 18 + [0] * 6) * 20}), encoding="utf-8")
+    points = ([1] * 18 + [0] * 6) * 20
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": points}), encoding="utf-8")
     plan = gpufleet.plan_spot(
         work_s="20h", deadline_s="30h", spot_price=0.97, on_demand_price=3.06, trace=str(trace), draws=40
     )
