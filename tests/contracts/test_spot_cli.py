@@ -61,6 +61,37 @@ def test_the_answer_saves_and_is_hardly_ever_late(answer: SpotPlan) -> None:
     assert answer.late_if_refused_ratio >= answer.answer.late_ratio
 
 
+@pytest.mark.parametrize(
+    ("zones", "restart", "deadline"), [(1, "12min", "52h"), (3, "1.2min", "60h"), (6, "12min", "52h")]
+)
+def test_the_headline_is_the_cheapest_that_is_never_late(zones: int, restart: str, deadline: str) -> None:
+    """At the first of these ours stood above uniform progress in its own table."""
+    plan = gpufleet.plan_spot(
+        work_s="48h", deadline_s=deadline, spot_price=0.9731, on_demand_price=3.06, zones=zones, restart_s=restart
+    )
+    assert all(play.late_ratio == 0 for play in plan.plays)
+    assert plan.answer.usd.value == min(play.usd.value for play in plan.plays)
+    assert plan.market.usd.value == pytest.approx(plan.answer.usd.value)
+    assert plan.rules.policy == plan.answer.policy
+
+
+def test_a_deadline_that_leaves_no_time_for_spot_is_kept_on_demand(tmp_path: Path, ask_gpufleet: Run) -> None:
+    """48.2 h on demand fit 52 h; with checkpoints every ten minutes they do not, which was said of on demand too."""
+    rules = tmp_path / "rules.json"
+    asked = ("--work", "48h", "--deadline", "52h", *V100, "--restart", "12min", "--draws", "20", "--zones", "1")
+    often = ("--availability", "30%", "--mean-up", "1h", "--rules", str(rules))
+    done = ask_gpufleet("spot", *asked, *often)
+    assert done.returncode == 0
+    page = " ".join(done.stdout.split())
+    assert page.startswith("Run it on demand: $147.49. 52.0 h leave no time for spot.")
+    assert "12.0 min of start and 10.0 min until a loss is seen do not fit 52.0 h" in page
+    held = read_spot_rules(rules)
+    assert json.loads(rules.read_text(encoding="utf-8"))["policy"] == "on-demand"
+    job, market = held.worst, SpotMarket(np.ones((1, 330), dtype=bool), held.tick_s, np.array([1.0]), 3.0)
+    ran = replay_jobs(job, market, np.array([0]), NeverLate(BySlack(held.rules), job, held.tick_s))
+    assert float(ran.spot_s[0]) == 0.0
+
+
 def test_a_checkpoint_that_takes_no_time_costs_none() -> None:
     plan = gpufleet.plan_spot(
         work_s="20h", deadline_s="30h", spot_price=1.0, on_demand_price=3.0, draws=20, checkpoint_write_s=0
@@ -139,6 +170,22 @@ def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, ask_gpufleet
     assert plan.availability_ratio == pytest.approx(0.75)
     assert plan.num_draws == (400 - 180) // 6 + 1
     assert plan.answer.late_ratio == 0
+
+
+def test_the_range_of_a_trace_reaches_to_draws_alike(tmp_path: Path) -> None:
+    """Days that are all the same leave no doubt of themselves; days to come need not be the same."""
+    trace = tmp_path / "zone.json"
+    points = ([1] * 18 + [0] * 6) * 20
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": points}), encoding="utf-8")
+    plan = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=0.97, on_demand_price=3.06, trace=str(trace), draws=40
+    )
+    cost = plan.answer.usd
+    assert cost.low is not None
+    assert cost.high is not None
+    assert 0.97 * 20 < cost.low < cost.value < cost.high < 3.06 * 22
+    assert cost.high - cost.low > 0.05 * cost.value
+    assert (plan.market.usd.low, plan.market.usd.high) == pytest.approx((cost.low, cost.high))
 
 
 class Logged:

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpufleet
 from gpufleet.api.spot_fleet import fleet_on_spot
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.spot_fleet_file import read_spot_fleet
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.spot import WORTH_RATIO
 from gpufleet.results.spot_fleet import SpotFleet
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -58,6 +62,58 @@ def test_a_job_of_the_fleet_saves_what_the_same_job_does_alone(fleet: SpotFleet)
     hours = plan.alone.usd / plan.alone.price.usd_per_hour
     assert row.saved_ratio is not None
     assert row.saved_ratio.value == pytest.approx(1 - plan.answer.usd.value / (hours * 1.01))
+
+
+@pytest.fixture(scope="module")
+def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan of which nothing but its machines is asked here."""
+    plan = gpufleet.plan_serve(
+        "llama-3.1-8b", rate="6/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="A10G", clouds="aws"
+    )
+    path = tmp_path_factory.mktemp("planned") / "plan.json"
+    path.write_text(plan.model_dump_json(), encoding="utf-8")
+    return path
+
+
+@settings(max_examples=8)
+@given(
+    machines=st.integers(1, 4),
+    spot_usd=st.sampled_from([0.2, 0.5, 0.8, 0.95, 0.999, 1.3]),
+    target=st.sampled_from([0.9, 0.95, 0.99, 0.999]),
+    zones=st.integers(1, 6),
+    restart=st.sampled_from(["1min", "3min", "12min"]),
+)
+def test_a_row_of_the_fleet_and_the_plan_of_that_service_agree(
+    plan_file: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    machines: int,
+    spot_usd: float,
+    target: float,
+    zones: int,
+    restart: str,
+) -> None:
+    """Whether it may run on spot, why it may not, what that saves and how long it is short."""
+    folder, plan = tmp_path_factory.mktemp("agree"), ServePlan.model_validate_json(plan_file.read_bytes())
+    answer = plan.answer.model_copy(update={"instance_count": machines, "replicas": machines})
+    file, fleet = folder / "plan.json", folder / "fleet.yaml"
+    file.write_text(
+        plan.model_copy(update={"deployments": [answer], "objectives": {}}).model_dump_json(), encoding="utf-8"
+    )
+    said = {"spot_price": spot_usd, "on_demand_price": 1.0, "zones": zones, "target": target}
+    words = f"spot_price: {spot_usd}/h, on_demand_price: 1.0/h, zones: {zones}, target: {target}, restart: {restart}"
+    fleet.write_text(f"fleet: [{{machines: {machines} aws:g5.xlarge@1.0/h, runs: service, {words}}}]", encoding="utf-8")
+    planned = gpufleet.plan_spot_service(file, restart_s=restart, draws=20, **said)
+    [row] = fleet_on_spot(fleet=str(fleet), draws=20).rows
+    moves = not planned.why_not and planned.saved_ratio > WORTH_RATIO
+    assert (not row.why_not) == moves == (planned.answer.policy.floor < machines and planned.saved_ratio > WORTH_RATIO)
+    assert (row.saved_usd_per_hour > 0) == moves
+    if machines == 1:
+        assert planned.why_not == row.why_not
+        assert planned.answer.usd_per_hour.value == pytest.approx(1.0)
+        return
+    assert row.saved_ratio is not None
+    assert row.saved_ratio.value == pytest.approx(planned.saved_ratio)
+    assert row.short_ratio == pytest.approx(1 - planned.answer.attained.value)
 
 
 def test_the_page_has_eighty_columns_and_what_the_former_documents_state(tmp_path: Path, run_gpufleet: Run) -> None:

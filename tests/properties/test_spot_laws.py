@@ -11,11 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.spot_checker import Recorded, least_usd, market_of, played_again
 
+from gpufleet.catalog.spot_availability import load_availability_fit
+from gpufleet.domain.interruption import Spread
 from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket
-from gpufleet.optimize.slack_rules import slack_rules
+from gpufleet.optimize.slack_rules import greedy_rules, on_demand_rules, slack_rules, uniform_rules
+from gpufleet.optimize.spot import (
+    AGES_S,
+    GREEDY,
+    OURS,
+    UNIFORM,
+    UNIFORM_BACK,
+    SpotDraws,
+    SpotQuestion,
+    every_rules,
+    hazards_of,
+    late_ratio,
+    played,
+)
+from gpufleet.optimize.spot import rules_of as optimised
 from gpufleet.optimize.spot_optimum import spot_optimum
 from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
-from gpufleet.simulate.spot_jobs import SpotPolicy, replay_jobs
+from gpufleet.simulate.spot_availability import drawn_zones
+from gpufleet.simulate.spot_jobs import Luck, SpotPolicy, replay_jobs
+from gpufleet.simulate.spot_markets import drawn_availability
 from gpufleet.units import HOUR
 
 TICK_S = 600.0
@@ -165,6 +183,58 @@ def test_who_loses_a_machine_goes_on_at_another_place() -> None:
     assert float(ran.cost_usd[0]) == pytest.approx(48.4)
     assert int(ran.losses[0]) == 1
     assert float(spot_optimum(job, market, HERE)[0]) == pytest.approx(48.4), "foresight too pays for the change"
+
+
+@given(jobs, runs)
+def test_simple_policies_as_slack_are_those_that_are_published(job: DeadlineJob, pieces: list[int]) -> None:
+    """Uniform Progress that waits until it is ahead counts what is left of a start, which the line does not."""
+    market = long_enough(market_of(pieces), job)
+
+    def usd(policy: SpotPolicy) -> float:
+        return float(replay_jobs(job, market, HERE, NeverLate(policy, job, TICK_S)).cost_usd[0])
+
+    assert usd(BySlack(greedy_rules(job, TICK_S))) == usd(Greedy())
+    assert usd(BySlack(on_demand_rules(job, TICK_S))) == usd(AlwaysOnDemand())
+    assert usd(BySlack(uniform_rules(job, TICK_S, waits_ahead=False))) == usd(UniformProgress(waits_ahead=False))
+    if job.restart_s <= TICK_S:
+        assert usd(BySlack(uniform_rules(job, TICK_S, waits_ahead=True))) == usd(UniformProgress())
+
+
+def test_thresholds_go_all_the_way_to_a_line() -> None:
+    job = DeadlineJob(48 * HOUR, 70 * HOUR, 720.0)
+    rules, line = rules_of(job), uniform_rules(job, TICK_S, waits_ahead=True)
+    there = rules.towards(line, 1.0)
+    assert rules.towards(line, 0.0).slack_s == pytest.approx(rules.slack_s)
+    for left_s in (0.0, 5 * HOUR, 69.9 * HOUR):
+        running, aged = np.repeat([0, 1, 2], 6), np.tile(np.arange(6), 3)
+        expected = line.threshold_s(running, (aged >= 3).astype(np.int64), left_s)
+        assert there.threshold_s(running, aged, left_s) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("zones", "work_h", "deadline_h", "start_s"),
+    [(1, 48, 52, 720.0), (3, 48, 60, 72.0), (6, 48, 60, 72.0), (6, 24, 32, 300.0)],
+)
+def test_ours_costs_no_more_than_a_simple_policy_on_windows_that_did_not_choose(
+    zones: int, work_h: int, deadline_h: int, start_s: float
+) -> None:
+    """Of zones as different as measured ones; the simple ones are told afterwards, by the windows that judge."""
+    fit, ticks = load_availability_fit(), deadline_h * 6 + 1
+    times = (Spread(each, each, each) for each in (work_h * HOUR, start_s))
+    question = SpotQuestion(*times, deadline_h * HOUR, 60.0, 1080.0)
+
+    def draws(seed: int, num: int) -> SpotDraws:
+        drawn = drawn_availability(
+            np.random.default_rng(seed), fit, lambda rng: drawn_zones(rng, fit, zones), num, ticks, 1
+        )
+        market = SpotMarket(drawn, TICK_S, np.full(zones, 0.9731), 3.06)
+        hazards = hazards_of(market, 1, HazardCounts(TICK_S, AGES_S, np.full((2, 4), 0.5), np.full((2, 4), 5.0)))
+        return SpotDraws(market, np.arange(num) * ticks, Luck.none(question.expected, num), hazards)
+
+    ours, judging = every_rules(question, TICK_S, optimised(question, draws(1, 160))), draws(2, 400)
+    usd = {name: float(played(question, judging, rules).cost_usd.mean()) for name, rules in ours.items()}
+    assert usd[OURS] <= 1.005 * min(usd[name] for name in (GREEDY, UNIFORM, UNIFORM_BACK))
+    assert not any(late_ratio(played(question, judging, rules), question.deadline_s) for rules in ours.values())
 
 
 def test_less_slack_needs_on_demand_sooner() -> None:

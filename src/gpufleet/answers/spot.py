@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.spot import NAMES, WAITING, DeadlineJob, SlackRules
-from gpufleet.optimize.spot import OURS, TITLES, late_ratio
+from gpufleet.optimize.spot import TITLES, late_ratio
 from gpufleet.optimize.spot_plays import SpotPlay as DrawnPlay
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
@@ -21,11 +20,16 @@ TENTH, NINETIETH = 10, 90
 HARDLY_EVER = 0.01
 
 
-def drawn_figure(values: FloatArray, unit: str, grade: str) -> Figure:
-    """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them."""
+def drawn_figure(values: FloatArray, unit: str, grade: str, alike: FloatArray | None = None) -> Figure:
+    """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them.
+
+    Windows of one trace are more like each other than those to come: ends reach as far as those of draws `alike` do.
+    """
     mean = float(np.mean(values))
-    low, high = (float(np.percentile(values, end)) for end in (TENTH, NINETIETH))
-    return Figure(value=mean, unit=unit, low=min(low, mean), high=max(high, mean), grade=grade)
+    told = [values] if alike is None else [values, alike]
+    low = min(mean, *(float(np.percentile(each, TENTH)) for each in told))
+    high = max(mean, *(float(np.percentile(each, NINETIETH)) for each in told))
+    return Figure(value=mean, unit=unit, low=low, high=high, grade=grade)
 
 
 def played_figure(values: FloatArray, seldom: Figure) -> Figure:
@@ -48,15 +52,15 @@ def played_on_spot(play: DrawnPlay, usd_if_seldom_taken: float) -> PlayedOnSpot:
     )
 
 
-def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPlay:
-    """How a policy did."""
+def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str, alike: SpotRuns | None = None) -> SpotPlay:
+    """How a policy did; and on draws alike, which its range of cost reaches to."""
     machine_s = runs.spot_s + runs.on_demand_s
     takes_over = np.isfinite(runs.first_on_demand_s)
     finished = runs.elapsed_s[np.isfinite(runs.elapsed_s)]
     return SpotPlay(
         policy=name,
         title=TITLES[name],
-        usd=drawn_figure(runs.cost_usd, "USD", grade),
+        usd=drawn_figure(runs.cost_usd, "USD", grade, None if alike is None else alike.cost_usd),
         elapsed=drawn_figure(finished if len(finished) else np.array([deadline_s]), "s", grade),
         late_ratio=late_ratio(runs, deadline_s),
         losses=drawn_figure(runs.losses.astype(np.float64), "1", grade),
@@ -66,20 +70,13 @@ def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str) -> SpotPla
     )
 
 
-def chosen_play(plays: Mapping[str, SpotPlay], runs: Mapping[str, SpotRuns]) -> SpotPlay:
-    """Ours, or another that is hardly ever late and cheaper by more than draws scatter."""
-    surely = {name: surely_cheaper(runs[name].cost_usd, runs[OURS].cost_usd) for name in plays}
-    kept = [play for name, play in plays.items() if surely[name] and play.late_ratio <= HARDLY_EVER]
-    return min(kept, key=lambda play: play.usd.value, default=plays[OURS])
+def chosen_name(plays: Mapping[str, SpotPlay]) -> str:
+    """The cheapest policy that is hardly ever late, or hardly more often than the one that is late least often."""
+    most_ratio = min(play.late_ratio for play in plays.values()) + HARDLY_EVER
+    return min((name for name in plays if plays[name].late_ratio <= most_ratio), key=lambda n: plays[n].usd.value)
 
 
-def surely_cheaper(usd: FloatArray, than_usd: FloatArray) -> bool:
-    """Whether draws cost less than the same draws otherwise, by two standard errors of the mean difference."""
-    saved = than_usd - usd
-    return bool(saved.mean() > 2 * saved.std() / math.sqrt(len(saved)))
-
-
-def rules_result(rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRules:
+def rules_result(name: str, rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRules:
     """Thresholds as a state machine."""
     ages = rules.hazards.ages
     edges = [0.0, *rules.hazards.edges_s]
@@ -98,7 +95,7 @@ def rules_result(rules: SlackRules, worst: DeadlineJob, tick_s: float) -> SpotRu
         if has_machine or NAMES[running] != "spot"
     ]
     return SpotRules(
-        policy=OURS,
+        policy=name,
         tick_s=tick_s,
         work_s=worst.work_s,
         deadline_s=worst.deadline_s,

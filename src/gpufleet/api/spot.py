@@ -11,12 +11,21 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.figures import spread_figure
-from gpufleet.answers.spot import chosen_play, drawn_figure, play_of, rules_result
+from gpufleet.answers.spot import chosen_name, drawn_figure, play_of, rules_result
 from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_jobs import SpotWork, work_of
 from gpufleet.api.spot_markets import markets_of
-from gpufleet.api.spot_supply import Supply, drawn_until, every_draw, job_supply, long_job_notes, unpriced
+from gpufleet.api.spot_supply import (
+    Supply,
+    Windows,
+    choosing,
+    drawn_until,
+    every_draw,
+    job_supply,
+    long_job_notes,
+    unpriced,
+)
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -28,17 +37,16 @@ from gpufleet.optimize.spot import (
     AGES_S,
     MOST_TICKS,
     ON_DEMAND,
-    OURS,
     SpotDraws,
     SpotQuestion,
     drawn_luck,
+    every_rules,
     hazards_of,
     late_ratio,
     longer_by,
     most_usd_per_hour,
     played,
     played_alone,
-    policies_of,
     rules_of,
     usual_interval_s,
 )
@@ -58,12 +66,16 @@ PRIOR_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class PlayedJob:
-    """Markets by what ours costs there; draws and thresholds of the first, and what each policy makes of them."""
+    """Markets by what ours costs there; draws of the first, thresholds by policy, and what each makes of them.
+
+    `alike`: what each makes of the draws that chose.
+    """
 
     markets: Sequence[MarketPrices]
     draws: SpotDraws
-    rules: SlackRules
+    rules: Mapping[str, SlackRules]
     runs: Mapping[str, SpotRuns]
+    alike: Mapping[str, SpotRuns]
 
 
 def plan_spot(
@@ -110,8 +122,8 @@ def question_of(work: SpotWork, supply: Supply) -> SpotQuestion:
 
 def refuse_too_late(question: SpotQuestion) -> None:
     """Refuse what on demand alone would not finish."""
-    if not question.expected.can_be_done:
-        needed = (question.expected.work_s + question.expected.restart_s) / HOUR
+    if not question.alone.can_be_done:
+        needed = (question.alone.work_s + question.alone.restart_s) / HOUR
         raise Infeasible(
             f"on demand alone takes {needed:.3g} h, from the start of the machine: the deadline of "
             f"{question.deadline_s / HOUR:.3g} h cannot be kept",
@@ -133,14 +145,19 @@ def plan_of(
     rng: np.random.Generator,
 ) -> SpotPlan:
     """The answer at the cheapest of the markets."""
-    num, grade = work.num_machines, supply.grade
-    luck = drawn_luck(rng, question, len(supply.first_tick))
-    told = at_cheapest(question, supply, found.markets, num, luck)
+    num, grade, tells = work.num_machines, supply.grade, supply.tells
+    luck = drawn_luck(rng, question, len(tells.first_tick))
+    told = at_cheapest(asked, question, supply, found.markets, num, luck)
     alone = alone_at(found.alone, float(told.runs[ON_DEMAND].on_demand_s.mean()) / HOUR * num)
-    rows = [row_of(told.runs[OURS], each, num, grade, alone.usd) for each in told.markets[:MOST_MARKETS]]
-    plays = {name: play_of(name, each, question.deadline_s, grade) for name, each in told.runs.items()}
+    alike = told.alike if asked.trace is not None else {}
+    plays = {name: play_of(name, each, question.deadline_s, grade, alike.get(name)) for name, each in told.runs.items()}
+    best = chosen_name(plays)
+    rows = [
+        row_of(told.runs[best], each, num, grade, alone.usd, alike.get(best)) for each in told.markets[:MOST_MARKETS]
+    ]
     on_demand = told.draws.market.on_demand_usd_per_hour
-    is_drawn = asked.trace is None
+    has_time = question.leaves_time_for_spot(tells.market.tick_s)
+    says_seldom = asked.trace is None and has_time
     return SpotPlan(
         job=work.title,
         num_machines=num,
@@ -151,20 +168,21 @@ def plan_of(
         deadline_s=question.deadline_s,
         market=rows[0],
         markets=rows,
-        zones=len(supply.market.is_available),
+        zones=len(tells.market.is_available),
         availability_ratio=supply.availability_ratio,
         mean_up_s=supply.mean_up_s,
         availability_source=supply.source,
         grade=grade,
-        answer=chosen_play(plays, told.runs),
+        answer=plays[best],
         plays=list(plays.values()),
         alone=alone,
-        usd_if_seldom_taken=seldom_taken(asked, work, question, told.markets[0], luck) if is_drawn else None,
-        most_usd_per_hour=most_usd_per_hour(told.runs[OURS], alone.usd, on_demand) / num,
+        usd_if_seldom_taken=seldom_taken(asked, work, question, told.markets[0], luck) if says_seldom else None,
+        most_usd_per_hour=most_usd_per_hour(told.runs[best], alone.usd, on_demand) / num,
         refused_s=REFUSED_S,
-        late_if_refused_ratio=late_if_refused(question, told),
-        rules=rules_result(told.rules, question.worst, supply.market.tick_s),
-        num_draws=len(supply.first_tick),
+        late_if_refused_ratio=late_if_refused(question, told, best),
+        has_time_for_spot=has_time,
+        rules=rules_result(best, told.rules[best], question.worst, tells.market.tick_s),
+        num_draws=len(tells.first_tick),
         seed=asked.seed,
         inputs=list(work.inputs),
         notes=[*work.notes, *long_job_notes(asked, supply)],
@@ -172,30 +190,48 @@ def plan_of(
 
 
 def at_cheapest(
-    question: SpotQuestion, supply: Supply, markets: Sequence[MarketPrices], num_machines: int, luck: Luck
+    asked: SpotRequest,
+    question: SpotQuestion,
+    supply: Supply,
+    markets: Sequence[MarketPrices],
+    num_machines: int,
+    luck: Luck,
 ) -> PlayedJob:
     """Every policy at the market where ours costs least, which its thresholds are made for."""
-    hazards = aged(supply.market, question.deadline_s)
+    hazards = aged(supply.seen, question.deadline_s)
+    of_choice = drawn_luck(choosing(asked), question, len(supply.chooses.first_tick))
 
-    def ours_at(market: MarketPrices) -> tuple[SpotDraws, SlackRules, SpotRuns]:
-        draws = SpotDraws(priced(supply.market, market, num_machines), supply.first_tick, luck, hazards)
-        rules = rules_of(question, draws)
-        return draws, rules, played(question, draws, policies_of(rules)[OURS])
+    def drawn_at(windows: Windows, of: Luck, market: MarketPrices) -> SpotDraws:
+        return SpotDraws(priced(windows.market, market, num_machines), windows.first_tick, of, hazards)
 
-    draws, rules, ours = ours_at(markets[0])
-    ranked = sorted(markets, key=lambda market: mean_usd(ours, market))
+    def ours_at(market: MarketPrices) -> tuple[SpotDraws, SpotDraws, SlackRules]:
+        chooses = drawn_at(supply.chooses, of_choice, market)
+        return drawn_at(supply.tells, luck, market), chooses, rules_of(question, chooses)
+
+    draws, chooses, ours = ours_at(markets[0])
+    first = played(question, draws, ours)
+    ranked = sorted(markets, key=lambda market: mean_usd(first, market))
     if ranked[0] is not markets[0]:
-        draws, rules, ours = ours_at(ranked[0])
-    others = {name: policy for name, policy in policies_of(rules).items() if name not in (OURS, ON_DEMAND)}
-    runs = {name: played(question, draws, policy) for name, policy in others.items()}
-    return PlayedJob(ranked, draws, rules, {OURS: ours, **runs, ON_DEMAND: played_alone(question, draws)})
+        draws, chooses, ours = ours_at(ranked[0])
+    rules = every_rules(question, draws.market.tick_s, ours)
+    has_time = question.leaves_time_for_spot(draws.market.tick_s)
+    runs, alike = (runs_of(question, each, rules if has_time else {}) for each in (draws, chooses))
+    return PlayedJob(ranked, draws, rules, runs, alike)
 
 
-def late_if_refused(question: SpotQuestion, told: PlayedJob) -> float:
-    """The share of draws that end late under ours where on demand is refused for a while each time."""
+def runs_of(question: SpotQuestion, draws: SpotDraws, rules: Mapping[str, SlackRules]) -> Mapping[str, SpotRuns]:
+    """What each policy makes of draws, and on demand alone."""
+    runs = {name: played(question, draws, each) for name, each in rules.items() if name != ON_DEMAND}
+    return {**runs, ON_DEMAND: played_alone(question, draws)}
+
+
+def late_if_refused(question: SpotQuestion, told: PlayedJob, policy: str) -> float:
+    """The share of draws that end late under a policy where on demand is refused for a while each time."""
     luck = told.draws.luck
     refused = replace(told.draws, luck=replace(luck, refused_s=np.full(len(luck.work_s), REFUSED_S)))
-    return late_ratio(played(question, refused, policies_of(told.rules)[OURS]), question.deadline_s)
+    is_alone = policy == ON_DEMAND
+    runs = played_alone(question, refused) if is_alone else played(question, refused, told.rules[policy])
+    return late_ratio(runs, question.deadline_s)
 
 
 def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
@@ -220,9 +256,12 @@ def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
     return float(usd_of(runs, price).mean())
 
 
-def row_of(runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float) -> SpotMarketRow:
+def row_of(
+    runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float, alike: SpotRuns | None
+) -> SpotMarketRow:
     """What the job costs at a market, by the rules of the cheapest one."""
-    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade), alone_usd)
+    like = None if alike is None else usd_of(alike, price) * machines
+    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade, like), alone_usd)
 
 
 def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, price: MarketPrices, luck: Luck) -> float:
@@ -234,4 +273,4 @@ def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, pri
     market = priced(unpriced(has_one, fit, question.deadline_s), price, work.num_machines)
     hazards = aged(market, question.deadline_s)
     draws = SpotDraws(market, every_draw(market, num_draws), luck, hazards)
-    return float(played(question, draws, policies_of(rules_of(question, draws))[OURS]).cost_usd.mean())
+    return float(played(question, draws, rules_of(question, draws)).cost_usd.mean())

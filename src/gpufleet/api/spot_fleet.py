@@ -12,7 +12,13 @@ from gpufleet.answers.spot_markets import AskedMarkets
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot import plan_spot
 from gpufleet.api.spot_markets import given, markets_of, offered, price_in
-from gpufleet.api.spot_service import MOST_SERVICE_MACHINES, chosen_play, prices_of, refuse_words_of_jobs
+from gpufleet.api.spot_service import (
+    MOST_SERVICE_MACHINES,
+    chosen_play,
+    prices_of,
+    refuse_words_of_jobs,
+    why_stays,
+)
 from gpufleet.api.spot_supply import service_supply, zones_drawn
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_instance
@@ -28,11 +34,10 @@ from gpufleet.inputs.spot_fleet_file import SERVICE, FleetRow, read_spot_fleet
 from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import SpotPlan, SpotPrice
+from gpufleet.results.spot import WORTH_RATIO, SpotPlan, SpotPrice
 from gpufleet.results.spot_fleet import SpotFleet, SpotFleetRow, StatedSaving
 from gpufleet.units import HOUR, MINUTE
 
-ALONE = "one machine that serves: nothing answers while it is gone or starts; keep it, or serve from two"
 FROM_ANEW = "without checkpoints each loss begins the work anew"
 TOO_MANY = f"more than {MOST_SERVICE_MACHINES} machines of a service are not played at once: split the row"
 UNPRICED = "its price of today is unknown"
@@ -119,7 +124,7 @@ def cannot(row: FleetRow) -> str:
     """Why a row cannot move at all, if so."""
     if row.runs == SERVICE:
         too_many = TOO_MANY if row.machines.count > MOST_SERVICE_MACHINES else ""
-        return ALONE if row.machines.count == 1 else too_many
+        return why_stays(row.machines.count) or too_many
     return "" if row.has_checkpoints else FROM_ANEW
 
 
@@ -156,7 +161,7 @@ def service_moved(today: SpotFleetRow, usd_per_hour: float, asked: SpotRequest, 
             "how": ", ".join(parts),
             "saved_ratio": saved,
             "short_ratio": 1 - play.attained.value,
-            "why_not": "" if saved.value > 0 else DOES_NOT_PAY,
+            "why_not": "" if saved.value > WORTH_RATIO else DOES_NOT_PAY,
         }
     )
 
@@ -181,7 +186,7 @@ def job_moved(today: SpotFleetRow, price: SpotPrice, asked: SpotRequest, tables:
             "how": f"by policy {plan.answer.policy}, on demand {plan.answer.on_demand_ratio:.0%} of the time",
             "saved_ratio": saved,
             "late_ratio": plan.answer.late_ratio,
-            "why_not": "" if saved.value > 0 else DOES_NOT_PAY,
+            "why_not": "" if saved.value > WORTH_RATIO else DOES_NOT_PAY,
         }
     )
 

@@ -45,6 +45,7 @@ from gpufleet.units import MINUTE
 
 MOST_MARKETS, MOST_FEWER = 6, 2
 MOST_SERVICE_MACHINES = 50
+ALONE = "one machine that serves: nothing answers while it is gone or starts; keep it, or serve from two"
 OF_JOBS = (
     "deadline_s", "work_s", "machine", "machines", "checkpoint_write_s", "checkpoint_every_s", "reserve_s",
 )  # fmt: skip
@@ -60,6 +61,11 @@ class SpotService:
     start_s: Spread
     start_grade: str
     notes: tuple[str, ...]
+
+
+def why_stays(num_machines: int) -> str:
+    """Why a service of so many machines stays on demand whatever spot costs, if so."""
+    return ALONE if num_machines == 1 else ""
 
 
 def target_of(asked: SpotRequest) -> float:
@@ -123,7 +129,8 @@ def chosen_play(
     """The market where the answer costs least, all that is told there, the answer first, and how that did."""
     target = ServiceTarget(target_of(asked), prices_of(found.markets[0]))
     chosen = chosen_policies(supply.narrows, supply.chooses, num, start_s, target)
-    told = play_policies(supply.tells, num, start_s, [chosen.answer, chosen.fixed, *chosen.frontier])
+    answer = ServicePolicy(num) if why_stays(num) else chosen.answer
+    told = play_policies(supply.tells, num, start_s, [answer, chosen.fixed, *chosen.frontier])
     market = ranked(told, found)[0]
     return market, told, service_play(told, 0, prices_of(market), supply.grade, None)
 
@@ -164,6 +171,7 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
         attained_if_slow_ratio=float(slow.attained_ratio()[0]),
         most_usd_per_hour=most_usd_per_hour(answer, alone.usd, prices),
         ready=ready_shares(told, 0, in_time),
+        why_not=why_stays(num),
         num_draws=told.num_pieces,
         seed=asked.seed,
         inputs=inputs_of(asked, service),

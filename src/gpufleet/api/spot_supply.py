@@ -17,7 +17,7 @@ from gpufleet.optimize.spot import MOST_PLAYED_TICKS, SpotQuestion, longer_by
 from gpufleet.optimize.spot_services import most_nodes, tick_for
 from gpufleet.questions.spot import SpotRequest
 from gpufleet.records import dataclass
-from gpufleet.simulate.spot_availability import drawn_zones
+from gpufleet.simulate.spot_availability import drawn_zones, zones_seen
 from gpufleet.simulate.spot_jobs import every_start
 from gpufleet.simulate.spot_markets import ZoneDraw, drawn_availability, drawn_nodes
 from gpufleet.simulate.spot_services import ZoneNodes
@@ -26,28 +26,33 @@ from gpufleet.units import DAY, HOUR, MINUTE
 MOST_DRAWN_TICKS, LEAST_DRAWS = 1_200_000, 60
 DRAW_S, LEARNED_DRAWS = 4 * DAY, 12
 PIECES, LEAST_PIECE_TICKS = 8, 2
+CHOOSING, REGION = 1, "region"
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """A market, and the ticks at which jobs begin in it."""
+
+    market: SpotMarket
+    first_tick: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Supply:
     """When machines can be had: draws of it, or a trace; how often, how long, by whom.
 
-    `market` is on ticks that a long job has few enough of; availability and times up are of the shorter ones.
+    A policy is chosen on other windows than those that tell what it costs; `seen` is the market whose changes are
+    counted by age. Markets are on ticks that a long job has few enough of; availability and times up are of the shorter
+    ones.
     """
 
-    market: SpotMarket
-    first_tick: IntArray
+    tells: Windows
+    chooses: Windows
+    seen: SpotMarket
     availability_ratio: float
     mean_up_s: float
     source: str
     grade: str
-
-    @classmethod
-    def of(
-        cls, has_one: BoolArray, tick_s: float, market: SpotMarket, first_tick: IntArray, source: str, grade: str
-    ) -> Supply:
-        """With the share of time in which a zone has the machines, and the time up for each time that it ends."""
-        return cls(market, first_tick, float(has_one.mean()), mean_up_s(has_one, tick_s), source, grade)
 
 
 def job_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
@@ -55,8 +60,13 @@ def job_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> 
     return traced_supply(asked, work) if asked.trace is not None else drawn_supply(asked, work, rng)
 
 
+def choosing(asked: SpotRequest) -> np.random.Generator:
+    """The dice of what chooses, which never falls as what is told."""
+    return np.random.default_rng([asked.seed, CHOOSING])
+
+
 def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
-    """As a trace says: every hour a start, while the deadline lies within it."""
+    """As a trace says: every hour a start, while the deadline lies within it; draws like it choose."""
     fit = load_availability_fit()
     seen = read_spot_trace(str(asked.trace))
     has_one = seen.available(work.num_machines, fit.tick_s)
@@ -69,17 +79,41 @@ def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
             found=f"{seen.span_s / HOUR:.3g} h",
             expected=f"more than {work.deadline_s / HOUR:.3g} h",
         )
-    return Supply.of(has_one, fit.tick_s, market, starts, f"your trace of {seen.span_s / HOUR:.3g} h", "measured")
+    alike = zones_seen(seen, [REGION] * len(has_one), fit.tick_s, work.num_machines)
+    chooses, _ = drawn_windows(choosing(asked), fit, lambda _: alike, asked, work.deadline_s, 1)
+    source = f"your trace of {seen.span_s / HOUR:.3g} h"
+    return supplied(has_one, fit.tick_s, Windows(market, starts), chooses, market, source, "measured")
 
 
 def drawn_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
     """As zones that were measured are, or as somebody says of theirs."""
     fit = load_availability_fit()
     zones, source, grade = zones_drawn(asked, fit)
-    draws = draws_of(asked, work.deadline_s, fit.tick_s)
-    has_one = drawn_until(rng, fit, zones, draws, work.deadline_s, work.num_machines)
-    market = unpriced(has_one, fit, work.deadline_s)
-    return Supply.of(has_one, fit.tick_s, market, every_draw(market, draws), source, grade)
+    tells, has_one = drawn_windows(rng, fit, zones, asked, work.deadline_s, work.num_machines)
+    chooses, _ = drawn_windows(choosing(asked), fit, zones, asked, work.deadline_s, work.num_machines)
+    return supplied(has_one, fit.tick_s, tells, chooses, chooses.market, source, grade)
+
+
+def drawn_windows(
+    rng: np.random.Generator,
+    fit: AvailabilityFit,
+    zones: ZoneDraw,
+    asked: SpotRequest,
+    deadline_s: float,
+    machines: int,
+) -> tuple[Windows, BoolArray]:
+    """Draws of zones, a job in each; and on the fit's ticks."""
+    draws = draws_of(asked, deadline_s, fit.tick_s)
+    has_one = drawn_until(rng, fit, zones, draws, deadline_s, machines)
+    market = unpriced(has_one, fit, deadline_s)
+    return Windows(market, every_draw(market, draws)), has_one
+
+
+def supplied(
+    has_one: BoolArray, tick_s: float, tells: Windows, chooses: Windows, seen: SpotMarket, source: str, grade: str
+) -> Supply:
+    """With the share of time in which a zone has the machines, and the time up for each time that it ends."""
+    return Supply(tells, chooses, seen, float(has_one.mean()), mean_up_s(has_one, tick_s), source, grade)
 
 
 def draws_of(asked: SpotRequest, deadline_s: float, tick_s: float) -> int:
@@ -109,7 +143,7 @@ def zones_drawn(asked: SpotRequest, fit: AvailabilityFit) -> tuple[ZoneDraw, str
         return (lambda rng: drawn_zones(rng, fit, asked.zones)), told, "transferred"
     if asked.availability is None or asked.mean_up_s is None:
         raise UsageError("zones have an availability and a mean time up", expected="--availability and --mean-up")
-    known = [SpotZone(f"zone-{i + 1}", "region", asked.availability, asked.mean_up_s) for i in range(asked.zones)]
+    known = [SpotZone(f"zone-{i + 1}", REGION, asked.availability, asked.mean_up_s) for i in range(asked.zones)]
     return (lambda _: known), "zones as you say", "given"
 
 
@@ -121,7 +155,7 @@ def unpriced(has_one: BoolArray, fit: AvailabilityFit, deadline_s: float) -> Spo
 
 def long_job_notes(asked: SpotRequest, supply: Supply) -> list[str]:
     """What a long job is played on so that it takes seconds: longer ticks, fewer draws."""
-    usual_s, tick_s, draws = load_availability_fit().tick_s, supply.market.tick_s, len(supply.first_tick)
+    usual_s, tick_s, draws = load_availability_fit().tick_s, supply.tells.market.tick_s, len(supply.tells.first_tick)
     notes = []
     if tick_s > usual_s:
         notes.append(

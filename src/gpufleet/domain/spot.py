@@ -196,6 +196,14 @@ class SlackRules:
     left_s: FloatArray
     slack_s: FloatArray
 
+    def towards(self, line: SlackRules, ratio: float) -> SlackRules:
+        """Thresholds on the way to rules that have one age and two times left: so far of it, 1 being there."""
+        first, last = line.left_s
+        share = (self.left_s - first) / (last - first)
+        there = line.slack_s[..., :1] * (1 - share) + line.slack_s[..., 1:] * share
+        slack_s = self.slack_s * (1 - ratio) + np.repeat(there, self.hazards.ages, axis=1) * ratio
+        return SlackRules(self.hazards, self.left_s, slack_s)
+
     def threshold_s(self, running: IntArray, state: IntArray, left_s: float) -> FloatArray:
         """The slack below which on demand is taken   [s]."""
         right = int(np.clip(np.searchsorted(self.left_s, left_s), 1, len(self.left_s) - 1))

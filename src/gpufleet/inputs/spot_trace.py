@@ -4,17 +4,18 @@ form    columns
 JSON    {"metadata": {"gap_seconds": 600}, "data": [1, 0, 4]}: nodes of one zone at every tick; null was not seen
 wide    CSV: a time, and a column of nodes for every zone
 long    CSV: a time, zone, and nodes (available, nodes, count, nodes_up, instances_running)
-events  CSV: a time, event (add, remove), [node,] [zone]: one machine more or less
+events  CSV: a time, event (add, remove), [node,] [zone,] [nodes_up]: one machine more or less, so many up after it
 
 A time (t_s, time_s, timestamp_s, timestamp, time, date, datetime) is seconds, or a date and time; any form may be
 packed by gzip. A point stands until the next one; before a gap, for a tick. Gaps, and cells left empty, are
-unavailable and are counted.
+unavailable and are counted. Events may begin with machines up: those that are removed before they are added, and as
+many more as nodes_up counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -235,48 +236,100 @@ def seen_or_not(tick_s: float, zones: tuple[str, ...], nodes: IntArray) -> Avail
     return Availability(tick_s, zones, np.maximum(nodes, 0), int(np.count_nonzero(nodes == UNSEEN)))
 
 
-def of_events(time: str, rows: Iterable[Row]) -> Availability:
+@dataclass(frozen=True)
+class Change:
+    """An event: one node more or less of a zone, by name where it has one, and how many are up after it, where told."""
+
+    line: int
+    at_s: float
+    added: int
+    node: str
+    nodes_up: int
+
+
+def of_events(time: str, rows: list[Row]) -> Availability:
     """The fewest nodes up in every minute, from the first event to the last."""
+    count = next((name for name in COUNTS if name in rows[0][1]), None)
     times: list[float] = []
-    up, zones = set[tuple[str, str]](), dict[str, tuple[list[float], list[int]]]()
+    zones: dict[str, list[Change]] = {}
     for line, row in rows:
         at = time_of(row.get(time), time, line)
         refuse_earlier(at, times, line, row.get(time), may_be_same=True)
         times.append(at)
         zone = str(row.get(ZONE) or "").strip()[:LONGEST_CELL] or ONLY_ZONE
-        moments, counts = zones.setdefault(zone, ([], [0]))
-        counts.append(counts[-1] + change_of(row, zone, up, line))
-        moments.append(at - times[0])
-        if counts[-1] < 0:
-            raise UsageError(f"{WHAT}: line {line} removes a node that is not up", expected="an add before it")
+        zones.setdefault(zone, []).append(change_of(row, count, at - times[0], line))
     refuse_many_zones(len(zones))
     num = checked_ticks((times[-1] - times[0]) / MINUTE + 1, len(zones))
-    nodes = [minutes_of(np.array(moments), np.array(counts[1:]), num) for moments, counts in zones.values()]
+    nodes = [
+        minutes_of(np.array([each.at_s for each in changes]), counts_of(changes), num) for changes in zones.values()
+    ]
     return Availability(MINUTE, tuple(zones), np.stack(nodes))
 
 
-def change_of(row: Mapping[str, object], zone: str, up: set[tuple[str, str]], line: int) -> int:
-    """One node more or less; a node by name is added once before it is removed."""
-    word, name = (str(row.get(column) or "").strip().lower()[:LONGEST_CELL] for column in (EVENT, NODE))
+def change_of(row: Mapping[str, object], count: str | None, at_s: float, line: int) -> Change:
+    """The event of one row."""
+    word, node = (str(row.get(column) or "").strip().lower()[:LONGEST_CELL] for column in (EVENT, NODE))
     if word not in EVENTS:
         found, expected = row.get(EVENT), " or ".join(EVENTS)
         raise UsageError(f"{WHAT}: line {line}: unknown event", found=found, expected=expected)
-    if name and ((zone, name) in up) == (word == "add"):
-        problem = f"{word}s a node that is {'already' if word == 'add' else 'not'} up"
-        raise UsageError(f"{WHAT}: line {line} {problem}", found=name, expected="each node added, then removed")
-    (up.add if word == "add" else up.discard)((zone, name))
-    return EVENTS[word]
+    nodes_up = UNSEEN if count is None else count_of(row.get(count), f"line {line}: {count}")
+    return Change(line, at_s, EVENTS[word], node, nodes_up)
+
+
+def counts_of(changes: Sequence[Change]) -> IntArray:
+    """Nodes up before the first event of a zone, and after each."""
+    so_far = np.cumsum([0, *(each.added for each in changes)])
+    least = up_before(changes)
+    told = (
+        each.nodes_up - after for each, after in zip(changes, so_far[1:].tolist(), strict=True) if each.nodes_up >= 0
+    )
+    first = next(told, least)
+    for each, nodes in zip(changes, (max(first, least) + so_far[1:]).tolist(), strict=True):
+        if each.nodes_up not in (UNSEEN, nodes):
+            problem = f"line {each.line}: nodes up are not those that its events leave"
+            raise UsageError(
+                f"{WHAT}: {problem}", found=each.nodes_up, expected=f"{nodes:,}, the number after the event"
+            )
+    return np.asarray(first + so_far)
+
+
+def up_before(changes: Sequence[Change]) -> int:
+    """Nodes that were up before the first event: those by name that are removed before they are added.
+
+    Of nodes without a name, so many that none is removed that is not up.
+
+    >>> up_before([Change(2, 0.0, -1, "a", UNSEEN), Change(3, 1.0, 1, "b", UNSEEN), Change(4, 2.0, -1, "", UNSEEN)])
+    2
+    """
+    is_up: dict[str, bool] = {}
+    named = unnamed = fewest = 0
+    for each in changes:
+        if not each.node:
+            unnamed += each.added
+            fewest = min(fewest, unnamed)
+            continue
+        is_added = each.added > 0
+        if is_up.get(each.node, not is_added) == is_added:
+            problem = f"{'add' if is_added else 'remove'}s a node that is {'already' if is_added else 'not'} up"
+            raise UsageError(
+                f"{WHAT}: line {each.line} {problem}", found=each.node, expected="adds and removes in turn"
+            )
+        named += each.node not in is_up and not is_added
+        is_up[each.node] = is_added
+    return named - fewest
 
 
 def minutes_of(at_s: FloatArray, nodes: IntArray, num: int) -> IntArray:
-    """The fewest nodes of one zone in every minute, of its numbers after each event; at one moment the last counts.
+    """The fewest nodes of one zone in every minute, of its numbers before the first event and after each.
 
-    >>> minutes_of(np.array([30.0, 60.0, 60.0, 200.0]), np.array([1, 2, 3, 2]), 4).tolist()
-    [0, 3, 3, 2]
+    At one moment the last counts.
+
+    >>> minutes_of(np.array([70.0, 120.0, 120.0, 200.0]), np.array([4, 1, 2, 3, 2]), 4).tolist()
+    [4, 1, 3, 2]
     """
     is_last = np.append(np.diff(at_s) > 0, True)
-    at_s, nodes = at_s[is_last], nodes[is_last]
-    before = np.searchsorted(at_s, np.arange(num) * MINUTE, side="right") - 1
-    fewest = np.where(before >= 0, nodes[before], 0)
-    np.minimum.at(fewest, np.minimum(at_s // MINUTE, num - 1).astype(np.int64), nodes)
+    at_s, after = at_s[is_last], nodes[1:][is_last]
+    so_far = np.searchsorted(at_s, np.arange(num) * MINUTE, side="right")
+    fewest = np.append(nodes[0], after)[so_far]
+    np.minimum.at(fewest, np.minimum(at_s // MINUTE, num - 1).astype(np.int64), after)
     return fewest

@@ -58,6 +58,7 @@ class Grid:
     """Work left in even steps, and what a tick makes of it, which begins with a start or goes on."""
 
     job: DeadlineJob
+    slowest_restart_s: float
     tick_s: float
     step_s: float
     work_s: FloatArray
@@ -66,23 +67,18 @@ class Grid:
     going: Tick
 
     @classmethod
-    def of(cls, job: DeadlineJob, tick_s: float) -> Grid:
+    def of(cls, job: DeadlineJob, slowest_restart_s: float, tick_s: float) -> Grid:
         """Enough steps for the work and the starts and losses that add to it."""
         step_s = tick_s / STEPS_PER_TICK
         most_s = job.work_s + 2 * (job.restart_s + job.loss_s) + tick_s
         work_s = np.arange(math.ceil(most_s / step_s) + 1, dtype=np.float64) * step_s
         lost = Shift.by(job.loss_s / 2 / step_s, len(work_s))
         begun, going = (tick_of(work_s, start_s, tick_s, step_s) for start_s in (job.restart_s, 0.0))
-        return cls(job, tick_s, step_s, work_s, lost, begun, going)
+        return cls(job, slowest_restart_s, tick_s, step_s, work_s, lost, begun, going)
 
-    def can_wait(self, left_s: float) -> BoolArray:
-        """Whether on demand still ends in time, begun after this tick."""
-        return self.work_s + self.job.restart_s <= left_s - self.tick_s
-
-    def can_spot(self, left_s: float, tick: Tick) -> BoolArray:
-        """Whether on demand still ends in time, begun after a tick on spot that is lost at its end."""
-        left_after_s = np.maximum(tick.total_s - self.tick_s, 0)
-        return (left_after_s + self.job.restart_s <= left_s - self.tick_s) | (tick.total_s <= self.tick_s)
+    def can_be_free(self, left_s: float, lost_s: float) -> BoolArray:
+        """Whether on demand still ends in time, begun after a tick without any progress and the loss of so much."""
+        return self.work_s + lost_s + self.slowest_restart_s + self.tick_s <= left_s
 
 
 def tick_of(work_s: FloatArray, start_s: float, tick_s: float, step_s: float) -> Tick:
@@ -102,13 +98,18 @@ class Costs:
 
 
 def slack_rules(
-    job: DeadlineJob, hazards: AgedHazards, spot_usd_per_hour: float, on_demand_usd_per_hour: float
+    job: DeadlineJob,
+    hazards: AgedHazards,
+    spot_usd_per_hour: float,
+    on_demand_usd_per_hour: float,
+    slowest_restart_s: float | None = None,
 ) -> SlackRules:
-    """The thresholds of a job.
+    """The thresholds of a job above the net of `NeverLate`, which counts on the slowest start, if any is named.
 
     Losses of unsaved work count by half their most. The time to find them grows with the square of the job's ticks.
     """
-    grid, prices = Grid.of(job, hazards.tick_s), (spot_usd_per_hour, on_demand_usd_per_hour)
+    slowest_s = job.restart_s if slowest_restart_s is None else slowest_restart_s
+    grid, prices = Grid.of(job, slowest_s, hazards.tick_s), (spot_usd_per_hour, on_demand_usd_per_hour)
     chance, has_one = hazards.transitions, np.arange(2 * hazards.ages) >= hazards.ages
     late = np.where(grid.work_s > 0, LATE_USD, 0.0) + np.zeros((len(has_one), 1))
     costs, ticks = Costs(late, late, late), math.ceil(job.deadline_s / hazards.tick_s)
@@ -119,24 +120,57 @@ def slack_rules(
     return SlackRules(hazards, points * hazards.tick_s, thresholds[:, :, points])
 
 
+def straight_rules(job: DeadlineJob, tick_s: float, slack_s: FloatArray) -> SlackRules:
+    """Thresholds that are straight lines from no time left to all of it, whatever the age: [running, has one, end]."""
+    return SlackRules(AgedHazards(tick_s, (), (0.0,), (0.0,)), np.array([0.0, job.deadline_s]), slack_s)
+
+
+def greedy_rules(job: DeadlineJob, tick_s: float) -> SlackRules:
+    """Spot wherever there is one, and else wait: no slack is too little for it, and the net alone goes on demand."""
+    return straight_rules(job, tick_s, np.zeros((3, 2, 2)))
+
+
+def on_demand_rules(job: DeadlineJob, tick_s: float) -> SlackRules:
+    """On demand throughout: no slack is as much as the time left."""
+    return straight_rules(job, tick_s, np.broadcast_to(np.array([0.0, job.deadline_s]), (3, 2, 2)))
+
+
+def uniform_rules(job: DeadlineJob, tick_s: float, *, waits_ahead: bool) -> SlackRules:
+    """Uniform Progress as slack: behind the line where work left > work x time left / deadline.
+
+        slack < time left x (1 - work / deadline)
+
+    On demand without a spot machine it stays there; beside one it goes back at once, or with `waits_ahead` when it is
+    ahead by two starts, of which time left in the line is the less. What is left of a start counts as work here.
+    """
+    work_s, deadline_s = job.work_s, job.deadline_s
+    lead_s = 2 * job.restart_s * work_s / deadline_s
+    behind, ahead = (np.array([lead, deadline_s - work_s + lead]) for lead in (0.0, lead_s))
+    slack_s = np.zeros((3, 2, 2))
+    slack_s[[WAITING, ON_SPOT], 0] = behind
+    slack_s[ON_DEMAND, 0] = 0.0, deadline_s
+    slack_s[ON_DEMAND, 1] = ahead if waits_ahead else 0.0
+    return straight_rules(job, tick_s, slack_s)
+
+
 def tick_before(
     grid: Grid, chance: FloatArray, has_one: BoolArray, after: Costs, left_s: float, prices: tuple[float, float]
 ) -> tuple[Costs, FloatArray]:
     """Costs with one tick more left, and the threshold of each running and state."""
     on_spot, on_demand = prices
-    waits = np.where(grid.can_wait(left_s), chance @ after.waiting, LATE_USD)
+    waits = np.where(grid.can_be_free(left_s, 0.0), chance @ after.waiting, LATE_USD)
     next_spot = chance @ np.where(has_one[:, None], after.on_spot, grid.lost.of(after.waiting))
     next_demand = chance @ after.on_demand
 
-    def free(tick: Tick) -> FloatArray:
+    def free(tick: Tick, lost_s: float) -> FloatArray:
         cost = on_spot * tick.paid_h + tick.after.of(next_spot)
-        return np.where(has_one[:, None], np.where(grid.can_spot(left_s, tick), cost, LATE_USD), waits)
+        return np.where(has_one[:, None], np.where(grid.can_be_free(left_s, lost_s), cost, LATE_USD), waits)
 
     def demand(tick: Tick) -> FloatArray:
         cost = on_demand * tick.paid_h + tick.after.of(next_demand)
         return np.where(tick.total_s <= left_s, cost, LATE_USD)
 
-    spot_begun, spot_going = free(grid.begun), free(grid.going)
+    spot_begun, spot_going = free(grid.begun, 0.0), free(grid.going, grid.job.loss_s)
     demand_begun, demand_going = demand(grid.begun), demand(grid.going)
     ways = {
         WAITING: (spot_begun, demand_begun),

@@ -11,11 +11,11 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.spot import AgedHazards, DeadlineJob, HazardCounts, SlackRules, SpotMarket, on_longer_ticks
-from gpufleet.optimize.slack_rules import slack_rules
-from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, Greedy, NeverLate, UniformProgress
+from gpufleet.optimize.slack_rules import greedy_rules, on_demand_rules, slack_rules, uniform_rules
+from gpufleet.optimize.spot_policies import AlwaysOnDemand, BySlack, NeverLate
 from gpufleet.performance.restarts import checkpoint_interval_s
 from gpufleet.records import dataclass
-from gpufleet.simulate.spot_jobs import Luck, SpotPolicy, SpotRuns, replay_jobs
+from gpufleet.simulate.spot_jobs import Luck, SpotRuns, replay_jobs
 from gpufleet.units import HOUR, MINUTE
 
 OURS, GREEDY, UNIFORM, UNIFORM_BACK, ON_DEMAND = "slack", "greedy", "uniform", "uniform-back", "on-demand"
@@ -26,7 +26,8 @@ TITLES = {
     GREEDY: "spot or wait",
     ON_DEMAND: "on demand alone",
 }
-AGES_S = (10 * MINUTE, HOUR)
+AGES_S = (10 * MINUTE, HOUR, 6 * HOUR)
+TOWARDS_RATIOS = 0.25, 0.5, 0.75, 1.0
 MOST_TICKS = 600
 MOST_PLAYED_TICKS = 3000
 SD_OF_TENTH, SLOW_WIDTHS = 1.2815515655446004, 2.0
@@ -54,6 +55,15 @@ class SpotQuestion:
     def expected(self) -> DeadlineJob:
         """The job as it is expected."""
         return self._job(self.work_s.expected, self.restart_s.expected)
+
+    @property
+    def alone(self) -> DeadlineJob:
+        """On demand from start to end: nobody takes that machine away, so that no checkpoint is written."""
+        return DeadlineJob(self.work_s.expected, self.deadline_s, self.restart_s.expected)
+
+    def leaves_time_for_spot(self, tick_s: float) -> bool:
+        """Whether the safety net lets the job wait, or begin on spot, at all: as `NeverLate` says."""
+        return self.expected.work_s + self.worst.restart_s + tick_s <= self.deadline_s
 
     @property
     def worst(self) -> DeadlineJob:
@@ -114,33 +124,48 @@ def longer_by(deadline_s: float, tick_s: float, most_ticks: int) -> int:
 
 
 def rules_of(question: SpotQuestion, draws: SpotDraws) -> SlackRules:
-    """Thresholds of slack on a market."""
+    """Thresholds of slack on a market, moved to the line of uniform progress as far as costs least on its draws.
+
+    The programme knows how long a market has been as it is, but not what else its past says of the zones, which the
+    line keeps up with: markets of zones that differ are played best between the two.
+    """
+    found = programmed_rules(question, draws)
+    tick_s = draws.market.tick_s
+    lines = [uniform_rules(question.expected, tick_s, waits_ahead=waits) for waits in (True, False)]
+    tried = [found, *(found.towards(line, ratio) for ratio in TOWARDS_RATIOS for line in lines)]
+    return min(tried, key=lambda rules: float(played(question, draws, rules).cost_usd.mean()))
+
+
+def programmed_rules(question: SpotQuestion, draws: SpotDraws) -> SlackRules:
+    """Thresholds of slack by the dynamic programme."""
     spot = float(draws.market.spot_usd_per_hour.min())
-    job = replace(question.expected, work_s=question.worst.work_s)
-    return slack_rules(job, draws.hazards, spot, draws.market.on_demand_usd_per_hour)
+    worst, on_demand = question.worst, draws.market.on_demand_usd_per_hour
+    job = replace(question.expected, work_s=worst.work_s)
+    return slack_rules(job, draws.hazards, spot, on_demand, worst.restart_s)
 
 
-def policies_of(rules: SlackRules) -> Mapping[str, SpotPolicy]:
-    """Every policy by its name; ours first."""
+def every_rules(question: SpotQuestion, tick_s: float, ours: SlackRules) -> Mapping[str, SlackRules]:
+    """The thresholds of every policy by its name; ours first."""
+    job = question.expected
     return {
-        OURS: BySlack(rules),
-        UNIFORM: UniformProgress(),
-        UNIFORM_BACK: UniformProgress(waits_ahead=False),
-        GREEDY: Greedy(),
-        ON_DEMAND: AlwaysOnDemand(),
+        OURS: ours,
+        UNIFORM: uniform_rules(job, tick_s, waits_ahead=True),
+        UNIFORM_BACK: uniform_rules(job, tick_s, waits_ahead=False),
+        GREEDY: greedy_rules(job, tick_s),
+        ON_DEMAND: on_demand_rules(job, tick_s),
     }
 
 
 def played_alone(question: SpotQuestion, draws: SpotDraws) -> SpotRuns:
-    """All draws on demand from start to end: nobody takes those machines away, so that no checkpoint is written."""
-    luck, unsaved = draws.luck, replace(question, checkpoint_write_s=0.0)
-    own = replace(draws, luck=replace(luck, work_s=luck.work_s / question.stretch))
-    return replay_jobs(unsaved.expected, own.market, own.first_tick, AlwaysOnDemand(), own.luck)
+    """All draws on demand from start to end, without checkpoints."""
+    luck = draws.luck
+    own = replace(luck, work_s=luck.work_s / question.stretch)
+    return replay_jobs(question.alone, draws.market, draws.first_tick, AlwaysOnDemand(), own)
 
 
-def played(question: SpotQuestion, draws: SpotDraws, policy: SpotPolicy) -> SpotRuns:
-    """All draws under a policy with the safety net below it."""
-    net = NeverLate(policy, question.worst, draws.market.tick_s)
+def played(question: SpotQuestion, draws: SpotDraws, rules: SlackRules) -> SpotRuns:
+    """All draws under the thresholds of a policy with the safety net below it."""
+    net = NeverLate(BySlack(rules), question.worst, draws.market.tick_s)
     return replay_jobs(question.expected, draws.market, draws.first_tick, net, draws.luck)
 
 

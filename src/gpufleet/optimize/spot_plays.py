@@ -22,15 +22,13 @@ from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, mean_up_
 from gpufleet.optimize.market import effective_price, on_demand_beside
 from gpufleet.optimize.spot import (
     AGES_S,
-    OURS,
     SpotDraws,
     SpotQuestion,
     drawn_luck,
     late_ratio,
     longer_by,
     played,
-    policies_of,
-    rules_of,
+    programmed_rules,
     usual_interval_s,
 )
 from gpufleet.records import dataclass
@@ -120,7 +118,7 @@ class SpotPlays:
         return self._drawn[length]
 
     def play(self, job: PlannedJob) -> SpotPlay | None:
-        """What becomes of a job; None where nothing stands in for spot, or on demand would be late as well."""
+        """What becomes of a job by the programme; None where nothing stands in for spot, or on demand is late too."""
         offer = job.offer
         steady = self.beside(offer)
         latest_s = max(LONGEST_RATIO * job.work_s.high, job.work_s.high + LONGEST_SLACK_S)
@@ -129,7 +127,7 @@ class SpotPlays:
             return None
         prices = (job.machines * effective_price(each) for each in (offer, steady))
         draws = self.draws(question, job.machines, *prices)
-        runs = played(question, draws, policies_of(rules_of(question, draws))[OURS])
+        runs = played(question, draws, programmed_rules(question, draws))
         machine_s = runs.spot_s + runs.on_demand_s
         return SpotPlay(
             runs.cost_usd,

@@ -67,9 +67,19 @@ class BySlack:
 
 @dataclass(frozen=True, eq=False)
 class NeverLate:
-    """Another policy, but on demand while there is still time to finish there after the worst of the next tick.
+    """Another policy, but on demand while a machine there is still in time after the worst that may happen in a tick.
 
-    The worst: the machine is lost at the end of the tick, with all that was not saved, and one on demand has to start.
+    Waiting, or spot, is taken until the next look only where
+
+        work left + lost + start + tick <= time left;   lost: `loss_s` of who runs on spot already, else 0
+
+    Then who looks once a tick, and so sees a loss up to a tick after it, is in time on any market. At a look, work left
+    + start <= time left holds if it did at the one before. Who waits or runs on spot may have done nothing in the tick:
+    the machine may have gone at its begin, with what was not saved then, which is at most `loss_s` of who ran before
+    and nothing of who began, so that a tick later work left has grown by no more than `lost`. Who is on demand does
+    each second of work and start as it comes. As it holds at the begin, on demand from the first tick that may not be
+    afforded ends by the deadline. Who looks more often, or at the moment of a loss, has more time left.
+
     `worst` has the high ends of start and loss. On demand itself must be had at once.
     """
 
@@ -80,20 +90,9 @@ class NeverLate:
     def choose(self, job: DeadlineJob, sight: Sight) -> IntArray:
         """What the policy chooses, where it can be afforded."""
         chosen = self.policy.choose(job, sight)
-        after_s = sight.left_s - self.tick_s - self.worst.restart_s
-        left_s = sight.work_s + np.where(chosen == ON_SPOT, self._lost_s(sight) - self._done_s(sight), 0.0)
-        ends_now = (chosen == ON_SPOT) & (self._start_s(sight) + sight.work_s <= self.tick_s + NO_WORK_S)
-        is_safe = (chosen == ON_DEMAND) | ends_now | (left_s <= after_s + NO_WORK_S)
-        return np.where(is_safe, chosen, ON_DEMAND)
-
-    def _start_s(self, sight: Sight) -> FloatArray:
-        return np.where(sight.running == ON_SPOT, sight.starting_s, self.worst.restart_s)
-
-    def _done_s(self, sight: Sight) -> FloatArray:
-        return np.maximum(self.tick_s - self._start_s(sight), 0.0)
-
-    def _lost_s(self, sight: Sight) -> FloatArray:
-        return np.where(sight.running == ON_SPOT, self.worst.loss_s, np.minimum(self._done_s(sight), self.worst.loss_s))
+        lost_s = np.where((chosen == ON_SPOT) & (sight.running == ON_SPOT), self.worst.loss_s, 0.0)
+        needed_s = sight.work_s + lost_s + self.worst.restart_s + self.tick_s
+        return np.where((chosen == ON_DEMAND) | (needed_s <= sight.left_s + NO_WORK_S), chosen, ON_DEMAND)
 
 
 def slack_s(sight: Sight) -> FloatArray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gpufleet.report.numbers import duration, percent, several, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by, ranged_time
-from gpufleet.report.spot_markets import SELDOM, elsewhere, machines_words, markets_table, price_notes, zone_notes
-from gpufleet.results.spot import SpotPlan, SpotPlay, SpotRule
+from gpufleet.report.spot_markets import elsewhere, machines_words, markets_table, price_notes, zone_notes
+from gpufleet.results.spot import WORTH_RATIO, SpotPlan, SpotPlay, SpotRule
 
-SHARES_OF_TIME = 0.5, 0.25, 0.1
+SHARES_OF_TIME, ON_DEMAND = (0.5, 0.25, 0.1), "on-demand"
 
 
 def spot_page(plan: SpotPlan) -> Page:
@@ -20,7 +20,9 @@ def spot_page(plan: SpotPlan) -> Page:
 def headline(plan: SpotPlan) -> str:
     """What it costs, saves and risks, beside on demand alone where that is cheapest."""
     best, alone = plan.answer, f"{usd(plan.alone.usd)}{elsewhere(plan)}"
-    if plan.saved_ratio <= SELDOM:
+    if not plan.has_time_for_spot:
+        return f"Run it on demand: {alone}. {duration(plan.deadline_s)} leave no time for spot."
+    if plan.saved_ratio <= WORTH_RATIO:
         return f"Run it on demand: {alone}. Spot saves nothing here."
     return (
         f"On spot, with on demand as the net: {ranged_by(best.usd, usd)}, {percent(plan.saved_ratio)} less than on "
@@ -88,16 +90,32 @@ def play_row(play: SpotPlay) -> Row:
 
 def rules_table(plan: SpotPlan) -> Table:
     """When on demand takes over, in words and numbers."""
+    return lines_table("When on demand takes over", from_the_start(plan) or takes_over(plan))
+
+
+def from_the_start(plan: SpotPlan) -> list[str]:
+    """Why a job runs on demand from start to end, if it does."""
+    if plan.answer.policy != ON_DEMAND:
+        return []
+    rules = plan.rules
+    why = (
+        f": {duration(rules.work_s)} of work with checkpoints, {duration(rules.restart_s)} of start and "
+        f"{duration(rules.tick_s)} until a loss is seen do not fit {duration(plan.deadline_s)}"
+    )
+    return [f"from the start to the end{'' if plan.has_time_for_spot else why}"]
+
+
+def takes_over(plan: SpotPlan) -> list[str]:
+    """How often, by which slack, and what the net holds."""
     best = plan.answer
     when = "" if best.takes_over_s is None else f", half of those within {duration(best.takes_over_s)}"
-    lines = [
+    return [
         f"on demand takes over in {percent(best.takes_over_ratio)} of draws{when}",
         *(threshold_words(rule, plan.deadline_s) for rule in plan.rules.rules if is_told(rule)),
-        f"net: on demand while {duration(plan.rules.restart_s)} of start, {duration(plan.rules.loss_s)} of lost work "
-        f"and {duration(plan.rules.tick_s)} of tick still fit",
+        f"net: on demand unless the time left holds the work left, {duration(plan.rules.restart_s)} of start, "
+        f"{duration(plan.rules.tick_s)} until the next look and, on spot, {duration(plan.rules.loss_s)} of lost work",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it on demand alone is cheaper",
     ]
-    return lines_table("When on demand takes over", lines)
 
 
 def is_told(rule: SpotRule) -> bool:

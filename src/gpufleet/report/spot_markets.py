@@ -8,7 +8,7 @@ from gpufleet.report.numbers import count, percent, usd, usd_per_hour
 from gpufleet.report.page import WARNING, Column, Row, Table
 from gpufleet.results.spot import SpotAnswer, SpotMarketRow, SpotPrice
 
-NEAREST, SELDOM = 6, 0.005
+NEAREST = 6
 ESTIMATED, DRAWN = "estimated", "transferred"
 TRANSFERRED = (
     "Nobody publishes availability of newer GPUs: zones are drawn as those of AWS V100 and K80 were in 2022 and 2023. "

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import duration, percent, plural, significant, usd, usd_per_hour
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by, ranged_time
-from gpufleet.report.spot_markets import SELDOM, elsewhere, machines_words, markets_table, price_notes, zone_notes
+from gpufleet.report.spot_markets import elsewhere, machines_words, markets_table, price_notes, zone_notes
+from gpufleet.results.spot import WORTH_RATIO
 from gpufleet.results.spot_service import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
 from gpufleet.units import PERCENT
 
@@ -25,7 +26,9 @@ def spot_service_page(plan: SpotServicePlan) -> Page:
 def headline(plan: SpotServicePlan) -> str:
     """What it costs and saves, and for how much of the time all machines are ready."""
     alone = f"{usd_per_hour(plan.alone.usd)}{elsewhere(plan)}"
-    if plan.saved_ratio <= SELDOM:
+    if plan.why_not:
+        return f"Run it on demand: {alone}. {plan.why_not[0].upper()}{plan.why_not[1:]}."
+    if plan.saved_ratio <= WORTH_RATIO:
         return f"Run all {plan.num_machines} on demand: {alone}. Spot saves nothing at {share(plan.target_ratio)}."
     best = plan.answer
     return (
@@ -75,6 +78,8 @@ def question(plan: SpotServicePlan) -> str:
 def settings_table(plan: SpotServicePlan) -> Table:
     """What to set."""
     policy = plan.answer.policy
+    if policy.floor == plan.num_machines:
+        return lines_table("What to set", [f"on demand: {policy.floor} always"])
     lines = [
         f"spot: {plan.num_machines - policy.floor} machines over {plural(plan.zones, 'zone')}{spares_words(policy)}",
         f"order spot {calm_words(policy)}, where fewest of yours are",

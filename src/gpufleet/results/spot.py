@@ -6,6 +6,9 @@ from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 
+WORTH_RATIO = 0.005
+"""What spot has to save at least so that anything moves there."""
+
 
 class SpotPrice(Result):
     """The price of an hour of one machine, and where it stands; of a price that somebody says, `basis` is `given`."""
@@ -81,16 +84,44 @@ class SpotRule(Result):
     otherwise: str
 
 
+class SpotNet(Result):
+    """What has to hold at a look for a job to wait, to begin on spot or to stay there; where it does not, on demand.
+
+    Names are those of the policy. Nothing is done between two looks at worst: the machine goes just after one, with
+    what was not saved, and is missed at the next.
+    """
+
+    to_wait: str = "work_left_s + restart_s + tick_s <= left_s"
+    to_begin_on_spot: str = "work_left_s + restart_s + tick_s <= left_s"
+    to_stay_on_spot: str = "work_left_s + loss_s + restart_s + tick_s <= left_s"
+
+
 class SpotRules(Result):
     """A policy as data: a state machine whose thresholds are slack, and the safety net under it.
 
-    Slack is the time left less the work left and what is left of a start. Every `tick_s` the first rule that fits what
-    runs and what can be had is looked up. The net: whatever the rules say, on demand is taken while the time left
-    after the tick holds the work left, `restart_s` and `loss_s`.
+    `looks` says when to decide, `reads` what is read then and how, `threshold` how `on_demand_below` is looked up.
     """
 
     schema_version: str = SCHEMA_VERSION
     policy: str
+    looks: str = (
+        "every tick_s from the start on; also at the moment of a loss where that is known at once: sooner is as safe"
+    )
+    reads: dict[str, str] = {
+        "left_s": "deadline_s less the time since the start",
+        "work_left_s": "work not done yet; after a loss, what was lost with the machine is left again",
+        "starting_left_s": "what is left of the start of the machine that runs; 0 without one",
+        "slack_s": "left_s - work_left_s - starting_left_s",
+        "running": "waiting, spot or on demand; a machine that was taken away leaves a job waiting",
+        "has_machine": "whether the spot machine still runs, or one can be had",
+        "age_s": "for how long has_machine has been so, as seen since the start, and tick_s more",
+    }
+    threshold: str = (
+        "the rule whose running and has_machine fit, with from_s < age_s <= until_s: on demand where slack_s is less "
+        "than slack_s of on_demand_below at left_s, in a straight line between its points; else what otherwise says, "
+        "if the net holds for it"
+    )
+    net: SpotNet = SpotNet()
     tick_s: float
     work_s: float
     deadline_s: float
@@ -158,6 +189,7 @@ class SpotPlan(SpotAnswer):
 
     `usd_if_seldom_taken`: at the advisor's rate of interruptions, the optimistic end.
     `late_if_refused_ratio`: of draws that end late where on demand is refused for `refused_s` whenever it is asked for.
+    `has_time_for_spot`: whether the deadline is late enough for a machine to be lost at all.
     """
 
     job: str
@@ -172,6 +204,7 @@ class SpotPlan(SpotAnswer):
     usd_if_seldom_taken: float | None = None
     refused_s: float
     late_if_refused_ratio: float
+    has_time_for_spot: bool = True
     rules: SpotRules
 
     @property

@@ -53,7 +53,7 @@ class SpotFleetRow(Result):
         return self._saved_of(self.usd_per_run)
 
     def _saved_of(self, usd: float | None) -> float:
-        return max(self.saved_ratio.value, 0.0) * (usd or 0.0) if self.saved_ratio else 0.0
+        return self.saved_ratio.value * (usd or 0.0) if self.saved_ratio and not self.why_not else 0.0
 
 
 class SpotFleet(Result):

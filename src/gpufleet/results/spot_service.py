@@ -61,7 +61,8 @@ class SpotServicePlan(SpotAnswer):
 
     `fixed`: the cheapest policy whose numbers never change and which keeps the target as far as any does.
     `attained_if_slow_ratio`: of the answer where each start takes as long as at the high end of its range.
-    `alone`: all machines on demand. `ready`: how long so many machines are ready under the answer.
+    `alone`: all machines on demand. `ready`: how long so many machines are ready under the answer. `why_not`: why it
+    stays on demand whatever spot costs, if it does; the answer is that then.
     """
 
     model: str
@@ -74,6 +75,7 @@ class SpotServicePlan(SpotAnswer):
     fewer_zones: list[ZonesPlay]
     attained_if_slow_ratio: float
     ready: list[ReadyShare]
+    why_not: str = ""
 
     @property
     def saved_ratio(self) -> float:

@@ -8,6 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpufleet.errors import UsageError
 from gpufleet.inputs import spot_trace as spot_trace_module
@@ -44,6 +46,47 @@ def test_events_count_the_fewest_nodes_of_every_minute() -> None:
 def test_events_of_several_zones_are_counted_apart() -> None:
     seen = parse_spot_trace("t_s,event,zone\n0,add,a\n0,add,b\n60,remove,a\n120,add,b\n")
     assert (seen.zones, seen.nodes.tolist()) == (("a", "b"), [[1, 0, 0], [1, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("t_s,event,node,nodes_up\n0,remove,n1,3\n180,add,n2,4\n", [[3, 3, 3, 4]]),
+        ("t_s,event,node,nodes_up\n0,add,n1,\n60,remove,n2,7\n", [[8, 7]]),
+        ("t_s,event,node\n0,add,n2\n60,remove,n1\n120,remove,n2\n", [[2, 1, 0]]),
+        ("t_s,event\n0,add\n60,remove\n120,remove\n180,remove\n", [[3, 2, 1, 0]]),
+        ("t_s,event,zone,count\n0,remove,a,0\n60,remove,b,2\n120,add,b,3\n", [[0, 0, 0], [3, 2, 3]]),
+    ],
+)
+def test_events_may_begin_with_nodes_up(text: str, nodes: list[list[int]]) -> None:
+    """Those that are removed before they are added were up, and so were those that a count after an event holds."""
+    assert parse_spot_trace(text).nodes.tolist() == nodes
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.sampled_from("abcdef")), min_size=1, max_size=30),
+    st.sets(st.sampled_from("abcdef")),
+    st.integers(0, 3),
+)
+def test_events_of_nodes_are_read_as_they_were_written(
+    moments: list[tuple[int, str]], up: set[str], silent: int
+) -> None:
+    """Nodes change in turn, some are up at first, and `silent` ones are up all the time, which only a count tells."""
+    rows, is_up, by_minute = [], set(up), dict[int, int]()
+    moments = sorted(moments, key=lambda each: each[0])
+    began, last = moments[0][0], moments[-1][0]
+    stands = [(began, len(is_up) + silent)]
+    for at, name in moments:
+        word = "remove" if name in is_up else "add"
+        is_up ^= {name}
+        stands.append((at, len(is_up) + silent))
+        rows.append(f"{at},{word},{name},{len(is_up) + silent}")
+    for minute in range((last - began) // 60 + 1):
+        begin, end = began + 60 * minute, min(began + 60 * (minute + 1), last + 1)
+        at_moments = [[n for t, n in stands if t <= second][-1] for second in range(begin, end)]
+        by_minute[minute] = min(at_moments)
+    seen = parse_spot_trace("\n".join(["t_s,event,node,nodes_up", *rows, ""]))
+    assert seen.nodes.tolist() == [list(by_minute.values())]
 
 
 def test_what_was_not_seen_is_unavailable_and_counted() -> None:
@@ -98,9 +141,15 @@ def test_a_file_may_be_packed(tmp_path: Path) -> None:
         ("t_s,a\n0,1\n10,1\n20,1\n1e12,1\n", "too many ticks"),
         ("t_s,a\n0,1\n1e-9,1\n", "the distance of points in the availability trace is out of range"),
         ("t_s,event\n0,stop\n", "line 2: unknown event; found 'stop'; expected add or remove"),
-        ("t_s,event\n0,add\n10,remove\n20,remove\n", "line 4 removes a node that is not up"),
         ("t_s,event,node\n0,add,n\n10,add,n\n", "line 3 adds a node that is already up; found 'n'"),
-        ("t_s,event,node\n0,add,n\n10,remove,m\n", "line 3 removes a node that is not up; found 'm'"),
+        ("t_s,event,node\n0,add,n\n10,remove,n\n20,remove,n\n", "line 4 removes a node that is not up; found 'n'"),
+        ("t_s,event,node\n0,remove,n\n10,remove,n\n", "line 3 removes a node that is not up; found 'n'"),
+        (
+            "t_s,event,node,nodes_up\n0,remove,n,3\n10,add,m,5\n",
+            "line 3: nodes up are not those that its events leave; found 5; expected 4, the number after the event",
+        ),
+        ("t_s,event,node,nodes_up\n0,add,n,1\n10,remove,m,0\n", "line 2: nodes up are not"),
+        ("t_s,event,nodes_up\n0,add,-1\n", "line 2: nodes_up: not a number of nodes"),
         ("t_s,event\n10,add\n0,add\n", "line 3 is not later"),
         ("t_s,event\n0,add\n1e18,add\n", "too many ticks"),
         ("{", "is not JSON"),
