@@ -20,7 +20,7 @@ from gpufleet.cli.plan_words import (
     read_as,
     with_words,
 )
-from gpufleet.cli.trace_words import burst_notes, length_notes
+from gpufleet.cli.trace_words import burst_notes, busiest_of, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
@@ -71,6 +71,10 @@ def serve_answer(
         return plan
     from gpufleet.api.answers import asked_further
 
+    if further.is_verified:
+        from gpufleet.api.kept_plans import kept_in_replay
+
+        plan = kept_in_replay(plan, seen_requests(typed.over(written).text("trace")))
     return asked_further(
         plan,
         why_not=further.why_not,
@@ -78,8 +82,6 @@ def serve_answer(
         front=further.front,
         token_price=None if further.token_price is None else token_price(further.token_price, currency),
         grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
-        is_verified=further.is_verified,
-        trace=seen_requests(typed.over(written).text("trace")) if further.is_verified else None,
     )
 
 
@@ -193,6 +195,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     refuse_of_encoders(said)
     kinds, notes = request_kinds(said)
     first = kinds[0]
+    busiest = busiest_seen(said)
     request = ServeRequest(
         model,
         first.rate,
@@ -201,10 +204,20 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         classes=kinds if said.classes else (),
         prefix_cache=first.prefix_cache,
         prefix_kv=first.prefix_kv,
+        busiest_rate=busiest,
         fleet_today=fleet_of_today(said),
         notes=notes,
     )
     return with_words(request, asked, flags.market)
+
+
+def busiest_seen(asked: WorkloadFile) -> float | None:
+    """The rate of the busiest stretch of a trace from which the rate comes too, where nobody says another."""
+    trace = asked.text("trace")
+    if trace is None or "rate" in asked.words or "busiest" in asked.words:
+        return None
+    seen = seen_in(trace)
+    return None if seen is None else busiest_of(seen, asked.text("slo"))
 
 
 def fleet_of_today(asked: WorkloadFile) -> str | None:
@@ -252,7 +265,8 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
     rate = class_rate(entry, total_rate, seen, who)
     prompt, answer, notes = request_tokens(seen, entry.text("in"), entry.text("out"), who=who)
     if seen is not None and entry.text("rate") is None and total_rate is None:
-        notes += burst_notes(seen, entry.name)
+        carried = None if entry.name else busiest_of(seen, entry.text("slo"))
+        notes += burst_notes(seen, entry.name, carried)
     cached, shared = (ratio(entry.text(word)) for word in ("prefix_cache", "prefix_kv"))
     return RequestKind(entry.name, rate, prompt, answer, entry.text("slo"), cached, shared), notes
 
