@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import gpufleet
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BURSTS = ("plan", "serve", "--workload", str(EXAMPLES / "bursts.yaml"), "--clouds", "aws")
@@ -65,3 +67,38 @@ def test_a_plan_that_cannot_be_repaired_ends_with_three_and_says_what_breaks(ask
     assert "To start a replica" not in done.stdout
     told = json.loads(ask_gpufleet(*words, "-o", "json").stdout)
     assert told["is_feasible"] is False
+
+
+def test_a_busiest_rate_is_carried_and_never_cheaper(ask_gpufleet: Run) -> None:
+    words = ("plan", "serve", "llama-3.1-8b", "--rate", "2/s", "--in", "1000", "--out", "200", "--clouds", "aws",
+             "--slo", "tpot.p95<50ms", "-o", "json")  # fmt: skip
+    plans = [json.loads(ask_gpufleet(*words, "--busiest", f"{rate}/s").stdout) for rate in (1, 6, 30, 90)]
+    costs = [plan["deployments"][0]["usd_per_hour"] for plan in plans]
+    assert costs == sorted(costs)
+    assert costs[-1] > costs[0] == json.loads(ask_gpufleet(*words).stdout)["deployments"][0]["usd_per_hour"]
+    for plan, rate in zip(plans, (1, 6, 30, 90), strict=True):
+        assert plan["deployments"][0]["requests_per_s_capacity"]["value"] >= rate
+        assert plan["busiest_requests_per_s"] == rate
+        assert plan["rate_requests_per_s"] == 2
+
+
+def test_models_without_a_replay_refuse_to_be_verified(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("plan", "serve", "bge-m3", "--rate", "50/s", "--in", "200", "--verify")
+    assert done.returncode == 2
+    assert "--verify" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_rate_flip_of_a_plan_with_a_busiest_stretch_is_what_a_plan_at_that_rate_says() -> None:
+    """The stretch grows with the rate: both sides of the flip, planned anew."""
+    words = {"input_tokens": 1000, "output_tokens": 200, "slo": "tpot.p95<50ms", "clouds": ("aws",), "rows": 1}
+    plan = gpufleet.plan_serve("llama-3.1-8b", rate=2.0, busiest_rate=7.0, **words)  # type: ignore[arg-type]
+    flips = [flip for flip in plan.what_flips() if flip.quantity == "rate"]
+    assert flips
+    for flip in flips:
+        rate = flip.value
+        beyond = rate * (1.002 if rate > 2.0 else 0.998)
+        again = gpufleet.plan_serve("llama-3.1-8b", rate=beyond, busiest_rate=beyond * 3.5, **words)  # type: ignore[arg-type]
+        assert flip.winner is not None
+        assert (again.answer.instance, again.answer.region) == (flip.winner.instance, flip.winner.region)
+        assert again.answer.instance != plan.answer.instance
