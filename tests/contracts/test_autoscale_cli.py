@@ -18,7 +18,7 @@ from gpufleet.simulate.compiled import IS_COMPILED
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 WEEK = Path(__file__).resolve().parents[2] / "examples" / "week.csv"
-FEW = ("--policy", "static,skyserve,predictive,schedule")
+FEW = ("--documented", "--policy", "static,skyserve,predictive,schedule")
 
 
 def with_basis(plan: gpufleet.ServePlan) -> str:
@@ -73,7 +73,7 @@ def test_the_json_is_read_back_and_names_every_law(plan: Path, ask_gpufleet: Run
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
 def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: Path, ask_gpufleet: Run) -> None:
     """At a fifth of the week's rate; ticks are at the plan's confidence, a replay takes steps as they are expected."""
-    asked = ("autoscale", str(plan), "--trace", str(WEEK), "--mean-rate", "4/s", "--verify")
+    asked = ("autoscale", str(plan), "--trace", str(WEEK), "--mean-rate", "4/s", "--verify", "--documented")
     done = ask_gpufleet(*asked, "--policy", "predictive", "--cold-start", "300s", "-o", "json")
     result = AutoscaleResult.model_validate_json(done.stdout)
     day, best = result.replayed, result.recommended
@@ -83,9 +83,45 @@ def test_the_worst_day_is_replayed_request_by_request_where_that_is_asked(plan: 
     assert day.kept_ratio_played <= day.kept_ratio <= 1
     assert 200_000 < day.num_requests < result.requests / 3
     assert 0 < day.ttft_p95_s < 1
-    too_many = ask_gpufleet(*asked[:4], "--mean-rate", "4000/s", "--verify", "--policy", "static")
-    assert too_many.returncode == 2
-    assert "--mean-rate scales the curve" in too_many.stderr
+
+
+def test_a_tuned_law_that_keeps_the_target_on_other_days_is_the_headline_where_ours_is_dearer(
+    plan: Path, ask_gpufleet: Run
+) -> None:
+    """The recommendation is the cheapest of all plays that keep the target, as documented and tuned."""
+    asked = ("autoscale", str(plan), "--trace", str(WEEK), "--policy", "static,hpa-rate,predictive,keda-queue")
+    result = AutoscaleResult.model_validate_json(ask_gpufleet(*asked, "-o", "json").stdout)
+    assert result.num_tuned_days == 4
+    assert {(p.policy, p.is_tuned) for p in result.plays} == {
+        ("predictive", False),
+        *((name, tuned) for name in ("static", "hpa-rate", "keda-queue") for tuned in (False, True)),
+    }
+    best = result.recommended
+    kept = [play for play in result.plays if play.kept_ratio_worst_day >= 0.95]
+    assert best.usd == min(play.usd for play in kept)
+    assert (best.policy, best.is_tuned) == ("hpa-rate", True)
+    assert best.kept_ratio_worst_unseen_day == min(best.kept_ratio_by_day[4:]) >= 0.95
+    by_name = {(p.policy, p.is_tuned): p.kept_ratio_worst_day for p in result.plays}
+    assert by_name["hpa-rate", False] > 0.95 > 0.7 > by_name["keda-queue", True] > by_name["keda-queue", False]
+    page = " ".join(ask_gpufleet(*asked).stdout.split())
+    assert page.startswith("Scale by 'hpa-rate', tuned on the first 4 days: $1,4")
+    assert "on the worst that it was not tuned on" in page
+
+
+def test_under_three_days_the_page_says_that_settings_were_searched_on_the_same_days(
+    plan: Path, ask_gpufleet: Run, tmp_path: Path
+) -> None:
+    rows = WEEK.read_text(encoding="utf-8").splitlines()
+    step = len(rows[1:]) // 7
+    two_days = tmp_path / "two.csv"
+    two_days.write_text("\n".join([rows[0], *rows[1 : 1 + 2 * step]]), encoding="utf-8")
+    asked = ("autoscale", str(plan), "--trace", str(two_days), "--policy", "static,hpa-rate")
+    done = ask_gpufleet(*asked)
+    assert "tuned on the same days" in " ".join(done.stdout.split("\n\n")[0].split())
+    result = AutoscaleResult.model_validate_json(ask_gpufleet(*asked, "-o", "json").stdout)
+    assert result.num_tuned_days is None
+    assert result.recommended.is_tuned
+    assert result.recommended.kept_ratio_worst_unseen_day is None
 
 
 def test_the_csv_has_a_row_for_every_law_and_the_perfect_forecast(plan: Path, ask_gpufleet: Run) -> None:

@@ -14,6 +14,7 @@ from tests.unit.simulate.scaled_services import seen_at, small_service
 from gpufleet.simulate.scaling_policies import (
     Behaviour,
     Hpa,
+    HpaRate,
     Keda,
     QueueDepth,
     RatePolicy,
@@ -59,6 +60,20 @@ def test_pods_that_start_count_as_the_target_on_the_way_down() -> None:
 def test_an_external_metric_with_a_target_per_pod_is_divided_and_rounded_up() -> None:
     assert hpa_desired_of_total(1, 250.0, 100.0) == 3, "keda.sh http-add-on: ceil(250 / 100) = 3"
     assert hpa_desired_of_total(3, 320.0, 100.0) == 3, "within the tolerance"
+
+
+def test_requests_per_second_over_a_threshold_are_the_replicas_of_kedas_own_example() -> None:
+    """keda.sh scalers/prometheus: sum(rate(http_requests_total[2m])), threshold 100; External, AverageValue."""
+    service = small_service(tick_s=15.0)
+    law = HpaRate(service, target_ratio=100.0 / service.planned_per_s)
+    assert law.target_per_s == pytest.approx(100.0)
+    path = [law.decide(seen_at(15.0 * tick, 2, rate_per_s=550.0)) for tick in range(3)]
+    assert path == [6, 6, 6], "ceil(550 / 100), at once: four more or twice as many in 15 s"
+    assert law.decide(seen_at(45.0, 6, rate_per_s=600.0)) == 6, "562.5 on average, within a tenth of 6 x 100"
+    later = [law.decide(seen_at(60.0 + 15.0 * tick, 6, rate_per_s=150.0)) for tick in range(40)]
+    assert later[0] == 6, "the highest of 300 s holds"
+    assert later[-1] == 2
+    assert law.decide(seen_at(660.0, 2, rate_per_s=0.0)) >= 1
 
 
 def test_scaling_down_takes_the_highest_recommendation_of_the_window() -> None:

@@ -33,6 +33,7 @@ def play_result(outcome: Outcome, perfect_hours: float, prices: Prices) -> Polic
         source=preset.source if preset else "",
         settings={name: value if value is None else float(value) for name, value in outcome.settings.items()},
         num_tried=outcome.num_tried,
+        is_tuned=outcome.is_tuned,
         machine_hours=hours,
         gpu_hours=hours * prices.gpus,
         usd=hours * prices.usd_per_hour,
@@ -41,6 +42,7 @@ def play_result(outcome: Outcome, perfect_hours: float, prices: Prices) -> Polic
         kept_ratio=outcome.mean,
         kept_ratio_by_day=outcome.days.tolist(),
         kept_ratio_worst_day=outcome.worst_day,
+        kept_ratio_worst_unseen_day=outcome.worst_unseen_day,
         kept_ratio_worst_quarter_hour=outcome.worst_quarter,
         cold_requests=outcome.cold,
         unserved_requests=float(played.queue[-1]),
@@ -65,6 +67,7 @@ def recommendation(best: Outcome, outcomes: Sequence[Outcome], service: Service)
     ratio = best.settings.get("target_ratio")
     return Recommendation(
         policy=best.preset,
+        is_tuned=best.is_tuned,
         settings={name: value if value is None else float(value) for name, value in best.settings.items()},
         min_machines=int(paid.min()),
         max_machines=int(paid.max()),

@@ -80,6 +80,7 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         rate_requests_per_s=demand.workload.rate_requests_per_s,
         mean_requests_per_s=None if demand.quiet is None else demand.mean_requests_per_s,
         headroom_wanted_ratio=demand.headroom_ratio,
+        busiest_requests_per_s=demand.busiest_requests_per_s or None,
         confidence=demand.confidence,
         missed_confidence=asked.missed_confidence,
         expected_alternative=expected_alternative(kind, context),

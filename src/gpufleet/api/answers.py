@@ -99,15 +99,12 @@ def asked_further(
     front: bool = False,
     token_price: str | TokenPrice | None = None,
     grid_g_co2_per_kwh: float | None = None,
-    is_verified: bool = False,
-    trace: Requests | None = None,
 ) -> ServeAnswer:
     """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
     found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
     if plan.deployments:
         found |= {"flips": plan.what_flips()} if flips else {}
         found |= {"front": plan.pareto()} if front else {}
-        found |= {"verification": plan.verify(trace)} if is_verified else {}
         found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
     if grid_g_co2_per_kwh is not None:
         from gpufleet.answers.energy import with_grid

@@ -15,6 +15,7 @@ from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, rec
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.errors import UsageError
 from gpufleet.inputs.traffic import at_mean_rate, read_traffic
@@ -26,11 +27,10 @@ from gpufleet.optimize.autoscale import (
     Preset,
     Traffic,
     autocorrelation,
-    outcome,
+    played_laws,
     preset_named,
     recommended,
     refuse_service,
-    tuned,
     undominated,
 )
 from gpufleet.questions.autoscale import AutoscaleRequest
@@ -67,9 +67,8 @@ def autoscale(
     lead_s = start.seconds.value if start is not None else float(asked.cold_start_s or 0.0)
     bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
-    presets = presets_of(asked.policies)
-    outcomes = [tuned(traffic, p) if asked.tune else outcome(traffic, p) for p in presets]
-    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed, is_tuned=asked.tune)
+    outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
+    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed)
     if not asked.verify:
         return result
     from gpufleet.api.replayed_scaling import replayed_day
@@ -139,7 +138,6 @@ def result_of(
     *,
     start: ColdStartResult | None,
     seed: int,
-    is_tuned: bool,
 ) -> AutoscaleResult:
     """What is said of all plays."""
     prices = Prices(held.answer.price_per_instance_usd_per_hour, held.answer.gpus_per_instance)
@@ -162,10 +160,11 @@ def result_of(
         daily_autocorrelation=autocorrelation(traffic.curve),
         cold_start_s=traffic.service.cold_start_s,
         cold_start=start,
-        is_tuned=is_tuned,
+        is_tuned=any(row.is_tuned for row in outcomes),
+        num_tuned_days=traffic.num_tuned_days,
         plays=sorted(plays, key=by_worth),
         perfect=play_result(perfect, hours, prices),
-        front=[row.preset for row in undominated(outcomes)],
+        front=list(dict.fromkeys(row.preset for row in undominated(outcomes))),
         recommendation=recommendation(recommended(outcomes), outcomes, traffic.service),
         notes=notes_of(held, traffic),
     )
@@ -210,6 +209,11 @@ def inputs_of(held: ScaledPlan, traffic: Traffic, is_estimated: bool) -> list[In
 def notes_of(held: ScaledPlan, traffic: Traffic) -> list[str]:
     """What the figures rest on."""
     notes = ["Played on ticks and closed forms; machines are paid from the order on, and while they drain."]
+    if held.plan.confidence > EXPECTED:
+        notes.append(
+            f"Ticks are as late as the plan's confidence of {held.plan.confidence:.0%} has it; a replay request by "
+            "request (--verify), whose steps are as expected, keeps up to 4 points more."
+        )
     loose = [label for label in held.plan.objectives if label.endswith((".mean", ".p50"))]
     if loose:
         notes.append(f"{', '.join(loose)}: each single request is held to the limit here, not their mean or median.")

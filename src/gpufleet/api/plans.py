@@ -56,9 +56,13 @@ def plan_serve(
     True
     """
     asked = spoken(ServeRequest, request, said)
-    prepared = prepare(asked, load_catalog() if catalog is None else catalog)
+    return answered_beside_today(prepare(asked, load_catalog() if catalog is None else catalog))
+
+
+def answered_beside_today(prepared: Prepared) -> ServeAnswer:
+    """The plan of a question, beside what runs today where that is said."""
     plan = answered(prepared)
-    if asked.fleet_today is None:
+    if prepared.request.fleet_today is None:
         return plan
     from gpufleet.api.today import with_today
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,10 +59,21 @@ def verification(
     deployments: list[Deployment], arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None
 ) -> Verification:
     """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate."""
-    asked = [Verifying(arch, workload, tables)]
-    asked += [] if seen is None or not seen.span_s else [Verifying(arch, workload, tables, seen)]
+    asked = ways_to_arrive(arch, workload, tables, seen)
     rows = [verified(d, how) for d in deployments[:NUM_VERIFIED] for how in asked]
     return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED)
+
+
+def ways_to_arrive(arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None) -> list[Verifying]:
+    """Poisson arrivals, and those that were seen."""
+    drawn = Verifying(arch, workload, tables)
+    return [drawn] if seen is None or not seen.span_s else [drawn, replace(drawn, seen=seen)]
+
+
+def broken_limits(deployment: Deployment, ways: Sequence[Verifying]) -> tuple[str, ...]:
+    """The limits that a deployment breaks under any of some arrivals."""
+    found = [limit for how in ways for limit in objectives_with(deployment, how, deployment.replicas)]
+    return tuple(dict.fromkeys(limit.limit.label for limit in found if not limit.is_kept))
 
 
 def verified(deployment: Deployment, how: Verifying) -> VerifiedDeployment:

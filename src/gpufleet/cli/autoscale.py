@@ -31,7 +31,7 @@ def autoscale(
 ) -> int:
     """What each law of scaling costs under a day's or a week's traffic, and which keeps enough requests in time.
 
-    Laws: hpa, keda-queue, keda-kv, keda-zero, wva, skyserve, utilisation, queue-depth, schedule, static,
+    Laws: hpa, hpa-rate, keda-queue, keda-kv, keda-zero, wva, skyserve, utilisation, queue-depth, schedule, static,
     seasonal-naive, holt-winters, and our own predictive and predictive-zero.
     """
     from gpufleet.api.autoscaling import autoscale as play_laws

@@ -36,4 +36,5 @@ def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, boo
         "--pareto, --picture": further.asks_front,
         "--token-price": further.token_price is not None,
         "--grid": further.grid_g_co2_per_kwh is not None,
+        "--verify": further.is_verified,
     }

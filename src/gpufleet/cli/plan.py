@@ -77,7 +77,7 @@ GridOption = Annotated[
 ]
 VerifyOption = Annotated[
     bool,
-    typer.Option("--verify", help="Replay the requests on the answer and the next two; size up what breaks a limit."),
+    typer.Option("--verify", help="Replay the requests; where a limit breaks, plan for more until it is kept."),
 ]
 ShowOption = Annotated[
     Optional[str],  # noqa: UP045

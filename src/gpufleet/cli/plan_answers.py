@@ -20,7 +20,7 @@ from gpufleet.cli.plan_words import (
     read_as,
     with_words,
 )
-from gpufleet.cli.trace_words import burst_notes, length_notes
+from gpufleet.cli.trace_words import burst_notes, busiest_of, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
@@ -71,6 +71,10 @@ def serve_answer(
         return plan
     from gpufleet.api.answers import asked_further
 
+    if further.is_verified:
+        from gpufleet.api.kept_plans import kept_in_replay
+
+        plan = kept_in_replay(plan, seen_requests(typed.over(written).text("trace")))
     return asked_further(
         plan,
         why_not=further.why_not,
@@ -78,8 +82,6 @@ def serve_answer(
         front=further.front,
         token_price=None if further.token_price is None else token_price(further.token_price, currency),
         grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
-        is_verified=further.is_verified,
-        trace=seen_requests(typed.over(written).text("trace")) if further.is_verified else None,
     )
 
 
@@ -191,7 +193,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     model = model_of(said, flags.verb)
     refuse_encoder(model)
     refuse_of_encoders(said)
-    kinds, notes = request_kinds(said)
+    kinds, notes, busiest = request_kinds(said)
     first = kinds[0]
     request = ServeRequest(
         model,
@@ -201,6 +203,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         classes=kinds if said.classes else (),
         prefix_cache=first.prefix_cache,
         prefix_kv=first.prefix_kv,
+        busiest_rate=busiest,
         fleet_today=fleet_of_today(said),
         notes=notes,
     )
@@ -217,17 +220,17 @@ def fleet_of_today(asked: WorkloadFile) -> str | None:
     return fleet_in_dollars(today, currency_of(asked.text("currency")))
 
 
-def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
-    """The classes of requests, or the one kind that all are of; with notes on traces."""
+def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str], float | None]:
+    """The classes of requests, or the one kind that all are of; notes on traces, and the busiest rate of one."""
     if not asked.classes:
-        kind, notes = request_kind(ClassEntry(asked.words), None)
-        return (kind,), notes
+        kind, notes, busiest = request_kind(ClassEntry(asked.words), None)
+        return (kind,), notes, None if "busiest" in asked.words else busiest
     refuse_beside_classes(asked)
     rate = asked.text("rate")
     total = None if rate is None else parse_rate(rate)
-    pairs = [request_kind(c, total) for c in asked.classes]
+    told = [request_kind(c, total) for c in asked.classes]
     refuse_shares(asked)
-    return tuple(kind for kind, _ in pairs), [note for _, notes in pairs for note in notes]
+    return tuple(kind for kind, _, _ in told), [note for _, notes, _ in told for note in notes], None
 
 
 def refuse_beside_classes(asked: WorkloadFile) -> None:
@@ -245,16 +248,21 @@ def refuse_shares(asked: WorkloadFile) -> None:
         raise UsageError("the shares of the classes do not add up", found=f"{sum(shares):.6g}", expected="100%")
 
 
-def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKind, list[str]]:
-    """One kind of requests, with notes on its trace."""
+def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKind, list[str], float | None]:
+    """One kind of requests, with notes on its trace, and the busiest rate of it where all requests are of the kind.
+
+    The trace of a class is not alone: the busiest stretches of several need not be one.
+    """
     who = f"class {entry.name!r}: " if entry.name else ""
     seen = seen_in(entry.text("trace"))
     rate = class_rate(entry, total_rate, seen, who)
     prompt, answer, notes = request_tokens(seen, entry.text("in"), entry.text("out"), who=who)
+    busiest = None
     if seen is not None and entry.text("rate") is None and total_rate is None:
-        notes += burst_notes(seen, entry.name)
+        busiest = None if entry.name else busiest_of(seen, entry.text("slo"))
+        notes += burst_notes(seen, entry.name, None if entry.text("busiest") else busiest)
     cached, shared = (ratio(entry.text(word)) for word in ("prefix_cache", "prefix_kv"))
-    return RequestKind(entry.name, rate, prompt, answer, entry.text("slo"), cached, shared), notes
+    return RequestKind(entry.name, rate, prompt, answer, entry.text("slo"), cached, shared), notes, busiest
 
 
 def seen_in(trace: str | None) -> Trace | None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from gpufleet.inputs.trace import Trace
 
 BURSTY_RATIO = 1.5
+LATE_RATIO = {"mean": 0.05, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01}
+"""The share of requests that a limit allows to be late; of a mean, a share whose waits would move it."""
 
 
 def length_notes(trace: Trace) -> list[str]:
@@ -26,10 +28,11 @@ def order_notes(trace: Trace) -> list[str]:
     return [f"{trace.num_out_of_order:,} requests of the trace stood after later ones: all are sorted by time"]
 
 
-def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
+def burst_notes(trace: Trace, request_class: str = "", carried: float | None = None) -> list[str]:
     """The rate of a trace, and its busiest minute where it is far above the mean that the plan is for.
 
-    A class of requests has its rate in the file; a rate on the command line is that of all classes together.
+    A class of requests has its rate in the file; a rate on the command line is that of all classes together. The rate
+    of the busiest stretch that is `carried` needs no other.
     """
     from gpufleet.inputs.trace_rate import rate_of
 
@@ -38,11 +41,24 @@ def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
         return []
     whose = f"of class {request_class!r} " if request_class else ""
     mean = f"The rate {whose}is the trace's mean, {rate:.3g}/s{unit_doubt(trace, rate)}"
+    if carried is not None:
+        return [f"{mean}; its busiest stretch has {carried:.3g}/s, which is carried too (--busiest says another rate)"]
     if busiest is None or busiest < BURSTY_RATIO:
         return [mean]
     peak = f"{rate * busiest:.3g}/s"
     typed = f"'rate: {peak}' in that class" if request_class else f"--rate {peak}"
     return [f"{mean}; its busiest minute has {busiest:.1f} times that rate; plan for it with {typed}"]
+
+
+def busiest_of(trace: Trace, slo: str | None) -> float | None:
+    """The rate of the busiest stretch of a trace whose requests would be more than limits allow to be late."""
+    from gpufleet.inputs.slo import parse_slo
+    from gpufleet.simulate.bursts import busiest_rate
+
+    limits = parse_slo(slo).limits if slo else ()
+    if trace.times_s is None or not limits:
+        return None
+    return busiest_rate(trace.times_s, min(LATE_RATIO[limit.statistic] for limit in limits))
 
 
 def unit_doubt(trace: Trace, rate: float) -> str:

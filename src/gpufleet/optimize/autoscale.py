@@ -1,10 +1,15 @@
-"""Which law of scaling costs least and still keeps the target on every day: each is played, its settings searched."""
+"""Which law of scaling costs least and still keeps the target on every day: each is played as documented and tuned.
+
+Settings are searched on the first days alone, and held to the target on all of them: what is recommended keeps it on
+days that its settings were not searched on.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +23,7 @@ from gpufleet.simulate.predictive import Forecasting, Predictive
 from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Policy, Service, play
 from gpufleet.simulate.scaling_policies import (
     Hpa,
+    HpaRate,
     Keda,
     QueueDepth,
     Schedule,
@@ -32,6 +38,7 @@ Settings = Mapping[str, float | None]
 QUARTER_HOUR_S = 15 * MINUTE
 PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-zero"
 MOST_TICKS, ROOM_RATIO = 2_000_000, 2.0
+TUNED_RATIO, LEAST_DAYS_TO_JUDGE = 0.6, 3
 
 
 @dataclass(frozen=True)
@@ -90,26 +97,44 @@ class Traffic:
         step = max(math.ceil(most / 40), 1)
         return [float(number) for number in range(step, most + step + 1, step)]
 
+    @property
+    def num_days(self) -> int:
+        """Whole days."""
+        return int(len(self.arrivals) * self.service.tick_s // DAY)
+
+    @property
+    def num_tuned_days(self) -> int | None:
+        """The first days, on which settings are searched; None: all of it, too short to be judged on other days."""
+        return round(TUNED_RATIO * self.num_days) if self.num_days >= LEAST_DAYS_TO_JUDGE else None
+
     @cached_property
     def perfect(self) -> Played:
         """What somebody would run who knows what comes."""
         return perfect_play(self.service, self.arrivals, self.curve.start_s)
 
-    def played(self, policy: Policy, num_ticks: int | None = None) -> Played:
-        """The law against all ticks, or the first ones."""
-        arrivals = self.arrivals if num_ticks is None else self.arrivals[:num_ticks]
-        return play(self.service, arrivals, policy, self.initial, self.curve.start_s)
+    def first(self, num_days: int) -> Traffic:
+        """The first days of it, of the same curve."""
+        return replace(self, arrivals=self.arrivals[: round(num_days * DAY / self.service.tick_s)])
+
+    def played(self, policy: Policy) -> Played:
+        """The law against all ticks."""
+        return play(self.service, self.arrivals, policy, self.initial, self.curve.start_s)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A law with its settings, and how it did."""
+    """A law with its settings, and how it did.
+
+    `num_tried` settings were searched where it is tuned, on the first `num_tuned_days`; None: on all that was played.
+    """
 
     preset: str
     settings: Settings
     played: Played
     target_ratio: float
     num_tried: int = 1
+    is_tuned: bool = False
+    num_tuned_days: int | None = None
 
     @cached_property
     def days(self) -> FloatArray:
@@ -120,6 +145,12 @@ class Outcome:
     def worst_day(self) -> float:
         """The least of them."""
         return float(self.days.min())
+
+    @property
+    def worst_unseen_day(self) -> float | None:
+        """The least of those that settings were not searched on; None where there is none."""
+        seen = (len(self.days) if self.num_tuned_days is None else self.num_tuned_days) if self.is_tuned else 0
+        return float(self.days[seen:].min()) if len(self.days) > seen else None
 
     @property
     def mean(self) -> float:
@@ -170,6 +201,11 @@ PRESETS = {
         Preset(
             "hpa", "Kubernetes HPA, requests in flight", Hpa,
             {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S}, K8S,
+        ),
+        Preset(
+            "hpa-rate", "HPA on requests per second", HpaRate,
+            {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S},
+            "keda.sh scalers/prometheus",
         ),
         Preset(
             "keda-queue", "KEDA of vLLM's production stack: 5 wait", Keda,
@@ -258,28 +294,40 @@ def outcome(traffic: Traffic, preset: Preset, settings: Settings | None = None) 
     return Outcome(preset.name, used, traffic.played(preset.made(traffic, used)), traffic.service.target_ratio)
 
 
-def tuned(traffic: Traffic, preset: Preset) -> Outcome:
-    """The cheapest settings of a law that keep the target on every day; where none does, those that miss it least.
+def played_laws(traffic: Traffic, presets: Sequence[Preset], is_searched: bool) -> list[Outcome]:
+    """Every law as documented, and tuned on the first days where settings are searched and it has any."""
+    documented = [outcome(traffic, preset) for preset in presets]
+    searched = [p for p in presets if p.grid] if is_searched else []
+    return [*documented, *(tuned(traffic, preset, traffic.num_tuned_days) for preset in searched)]
 
-    A law sees no future, so its first days are the same in a shorter play: settings that miss the target there are
-    not played on.
+
+def tuned(traffic: Traffic, preset: Preset, num_days: int | None = None) -> Outcome:
+    """A law with the cheapest settings that keep the target on every one of the first days; all days unless said.
+
+    Where none keeps it: those that miss it least.
     """
     tried = preset.tried(traffic)
-    days = len(traffic.arrivals) * traffic.service.tick_s / DAY
-    first = round(DAY / traffic.service.tick_s) if days >= 3 and len(tried) > 1 else None
-    found = [
-        Outcome(preset.name, s, traffic.played(preset.made(traffic, s), first), traffic.service.target_ratio)
-        for s in tried
-    ]
+    seen = traffic if num_days is None else traffic.first(num_days)
+    found = outcome(traffic, preset, searched(seen, preset, tried).settings)
+    return replace(found, num_tried=len(tried), is_tuned=True, num_tuned_days=num_days)
+
+
+def searched(traffic: Traffic, preset: Preset, tried: Sequence[Settings]) -> Outcome:
+    """The cheapest of some settings that keep the target on every day; where none does, those that miss it least.
+
+    A law sees no future, so its first day is the same in a shorter play: settings that miss the target there are
+    not played on.
+    """
+    is_screened = traffic.num_days > 1 and len(tried) > 1
+    found = [outcome(traffic.first(1) if is_screened else traffic, preset, settings) for settings in tried]
     kept = [row for row in found if row.meets_target] or [max(found, key=lambda row: row.worst_day)]
-    if first is not None:
+    if is_screened:
         kept = [outcome(traffic, preset, row.settings) for row in kept]
-    best = min(kept, key=lambda row: (not row.meets_target, row.replica_hours if row.meets_target else -row.worst_day))
-    return Outcome(best.preset, best.settings, best.played, best.target_ratio, len(tried))
+    return recommended(kept)
 
 
 def recommended(outcomes: Sequence[Outcome]) -> Outcome:
-    """The cheapest that keeps the target on every day; where none does, the one that misses it least."""
+    """The cheapest that keeps the target on every day, the first of equals; where none does, what misses it least."""
     keeping = [row for row in outcomes if row.meets_target]
     if keeping:
         return min(keeping, key=lambda row: (row.replica_hours, row.cold))

@@ -70,7 +70,7 @@ class Hosts:
 
     def needed(self, requests_per_s: FloatArray, demand: Demand, rates: FloatArray) -> FloatArray:
         """Machines that every pair needs at each rate [pair, rate]; infinite where it cannot serve."""
-        planned = rates * (1 + demand.headroom_ratio)
+        planned = rates * demand.planned_ratio
         with np.errstate(divide="ignore"):
             return machines_for(planned[None, :], self.per_machine[:, None], requests_per_s[self.row][:, None], demand)
 
@@ -225,11 +225,11 @@ class Contest:
     ) -> Thresholds:
         """Rates from the asked one to another at which the machines of an entrant (of any, where None) are full.
 
-        rate = n x replicas per machine x capacity / (1 + headroom),  n = 1, 2, ...
+        rate = n x replicas per machine x capacity / planned ratio,  n = 1, 2, ...
         Of candidates that need the same least number of machines, only the one with most capacity counts.
         """
         per_machine, of_pair = self.hosts.per_machine, self.hosts.of_pair
-        capacity = per_machine * requests_per_s[self.hosts.row] / (1 + demand.headroom_ratio)
+        capacity = per_machine * requests_per_s[self.hosts.row] / demand.planned_ratio
         least = np.ceil(demand.min_replicas / per_machine).astype(np.int64)
         groups, group = np.unique(np.stack([of_pair, least]), axis=1, return_inverse=True)
         most = np.zeros(groups.shape[1])

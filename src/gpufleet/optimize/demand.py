@@ -24,6 +24,7 @@ class QuietHours:
 class Demand:
     """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`.
 
+    The busiest stretch of the time has `busiest_requests_per_s`, which capacity is bought for too, without headroom.
     The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
     spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range.
     """
@@ -35,6 +36,7 @@ class Demand:
     zones: int = 1
     quiet: QuietHours | None = None
     confidence: float = EXPECTED
+    busiest_requests_per_s: float = 0.0
 
     @cached_property
     def mix(self) -> RequestMix:
@@ -49,7 +51,15 @@ class Demand:
     @property
     def planned_requests_per_s(self) -> float:
         """The rate that capacity is bought for."""
-        return self.workload.rate_requests_per_s * (1 + self.headroom_ratio)
+        return self.workload.rate_requests_per_s * self.planned_ratio
+
+    @property
+    def planned_ratio(self) -> float:
+        """The rate that capacity is bought for over the mean rate: of a busiest stretch, or with the headroom."""
+        wanted = 1 + self.headroom_ratio
+        if not self.busiest_requests_per_s:
+            return wanted
+        return max(wanted, self.busiest_requests_per_s / self.workload.rate_requests_per_s)
 
     @property
     def busy_ratio(self) -> float:

@@ -55,10 +55,11 @@ RATES = Word(
 class AutoscaleRequest(Request):
     """Laws of scaling on the machine of a plan, under `rates`: a curve, or a file of rates or of requests.
 
-    `mean_rate` scales the curve, `rates_model` says whose rows of a file it is. Without `policies` all laws are played
-    with the settings of their documents; `tune` searches each one's settings in hindsight, but not those of our own
-    law, which learns; `verify` replays the worst day of the recommended one. Without `cold_start_s` the start is
-    estimated for the plan's machine. At most `max_machines`: twice what the peak needs, unless said.
+    `mean_rate` scales the curve, `rates_model` says whose rows of a file it is. Without `policies` all laws are played,
+    with the settings of their documents and with those that the first days find, but our own, which learns as it goes;
+    `documented` searches none. `verify` replays the worst day of the recommended one, or its worst hours. Without
+    `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`: twice what the peak needs,
+    unless said.
     """
 
     plan: str | NamedPath | ServePlan | FleetPlan = field(kw_only=False)
@@ -86,6 +87,6 @@ class AutoscaleRequest(Request):
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the trace, where it has several models.", LOAD, name="model"
     )
-    tune: bool = flag("Search the settings of each law, in hindsight.", BESIDE)
-    verify: bool = flag("Replay the worst day of the law to take, request by request.", BESIDE)
+    documented: bool = flag("Play laws as documented alone: no settings are searched.", BESIDE)
+    verify: bool = flag("Replay the worst day, or its worst hours, of the law to take, request by request.", BESIDE)
     seed: int = usual(0, INTEGER, "Of the requests drawn from the curve; default 0.", BESIDE)

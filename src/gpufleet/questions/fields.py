@@ -40,7 +40,7 @@ from gpufleet.questions.words import (
 )
 from gpufleet.questions.words import words_of as words_of
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR, USD_PER_HOUR, Bounds, in_full
+from gpufleet.units import HOUR, REQUESTS_PER_S, USD_PER_HOUR, Bounds, in_full
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
@@ -235,12 +235,24 @@ class PlanRequest(MarketRequest):
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class ServiceRequest(PlanRequest):
-    """What a question of a service adds: what may fail, quiet hours, and what may be spent.
+    """What a question of a service adds: how busy it gets, what may fail, quiet hours, and what may be spent.
 
+    Capacity is for the rate with the headroom, and for `busiest_rate`, that of a stretch of the time, without it.
     Capacity holds without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for
     all but `peak_hours` of a day.
     """
 
+    busiest_rate: float | None = optional(
+        RATE_TEXT,
+        "Carry this rate of the busiest minutes too; of a trace by itself.",
+        SLACK,
+        name="busiest",
+        what="the busiest rate",
+        bounds=REQUESTS_PER_S,
+        label="busiest rate",
+        shown=lambda rate: f"{in_full(rate)}/s",
+        fills="busiest_requests_per_s",
+    )
     min_replicas: int | None = optional(
         WHOLE,
         "At least N copies of the model.",

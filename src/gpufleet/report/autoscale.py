@@ -6,7 +6,7 @@ from gpufleet.report.numbers import count, duration, percent, several, significa
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.scaling_plot import ScalingPoint, scaling_picture
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ReplayedDay
-from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, PERCENT
+from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, MINUTE, PERCENT
 
 SETTING_WORDS = {
     "target_ratio": ("target", "of what the plan allows"),
@@ -53,12 +53,22 @@ def headline(result: AutoscaleResult) -> str:
         )
     saved = result.recommendation.saved_ratio
     against = f", {percent(saved)} less than machines for the peak" if saved > 0 else ""
-    return f"Scale by '{best.policy}': {usd(best.usd)} for {days}{against}; {kept_words(best)}."
+    how = f", tuned on {tuned_days_words(result)}" if best.is_tuned else ""
+    return f"Scale by '{best.policy}'{how}: {usd(best.usd)} for {days}{against}; {kept_words(best)}."
+
+
+def tuned_days_words(result: AutoscaleResult) -> str:
+    """On which days settings were searched."""
+    if result.num_tuned_days is None:
+        return "the same days"
+    return f"the first {several(result.num_tuned_days, 'day')}"
 
 
 def kept_words(play: PolicyPlay) -> str:
     """Who keeps the limits."""
-    return f"{percent(play.kept_ratio_worst_day)} in time on the worst day"
+    whole = f"{percent(play.kept_ratio_worst_day)} in time on the worst day"
+    unseen = play.kept_ratio_worst_unseen_day
+    return f"{whole}, {percent(unseen)} on the worst that it was not tuned on" if play.is_tuned and unseen else whole
 
 
 def days_words(result: AutoscaleResult) -> str:
@@ -88,6 +98,7 @@ def laws_table(result: AutoscaleResult) -> Table:
     """Every law, those that keep the target first; the last row knows the future."""
     columns = [
         Column("policy", "law"),
+        Column("is_tuned", "tuned", yes_or_no),
         Column("gpu_hours", "GPU h", count, align="right"),
         Column("usd", "cost", usd, align="right"),
         Column("over_perfect_ratio", "x best", significant, align="right"),
@@ -96,17 +107,23 @@ def laws_table(result: AutoscaleResult) -> Table:
         Column("kept_ratio_worst_quarter_hour", "15min", percent, align="right"),
         Column("cold_ratio", "cold", percent, align="right"),
         Column("cold_requests", "cold requests", where="data"),
-        Column("scale_events", "steps", count, align="right"),
+        Column("scale_events", "steps", count, align="right", where="data"),
         Column("meets_target", "kept", yes_or_no),
     ]
-    plays = [*result.plays, result.perfect]
-    names = [play.policy for play in result.plays]
-    how = "tuned in hindsight" if result.is_tuned else "as documented"
+    plays = best_of_each_law(result)
+    how = f"as documented or tuned on {tuned_days_words(result)}" if result.is_tuned else "as documented"
     title = f"Laws over {days_words(result)}, {how}; in time: the worst day, the mean, the worst 15 min"
     span = days_words(result)
-    picture = scaling_picture([point(result, play) for play in result.plays], result.target_ratio, span)
-    chosen = names.index(result.recommendation.policy)
-    return Table(columns, [law_row(play, result.requests) for play in plays], title, chosen=chosen, picture=picture)
+    picture = scaling_picture([point(result, play) for play in plays], result.target_ratio, span)
+    chosen = plays.index(result.recommended)
+    rows = [law_row(play, result.requests) for play in (*plays, result.perfect)]
+    return Table(columns, rows, title, chosen=chosen, picture=picture)
+
+
+def best_of_each_law(result: AutoscaleResult) -> list[PolicyPlay]:
+    """Each law once, as documented or tuned: the cheaper one that keeps the target, else the one nearer to it."""
+    names = [play.policy for play in result.plays]
+    return [play for i, play in enumerate(result.plays) if play.policy not in names[:i]]
 
 
 def point(result: AutoscaleResult, play: PolicyPlay) -> ScalingPoint:
@@ -158,13 +175,27 @@ def settings_words(settings: dict[str, float | None]) -> str:
 
 
 def replayed_words(day: ReplayedDay) -> str:
-    """What a replay makes of the worst day, beside the play on ticks."""
+    """What a replay makes of the worst day, or of its worst parts, beside the play on ticks."""
     kept = f"{percent(day.kept_ratio)} of {count(day.num_requests)}"
+    where = f"day {day.day}" if day.num_parts == 1 and day.part_s > HOUR else f"{parts_words(day)} of day {day.day}"
     return (
-        f"Replayed request by request: {kept} in time on day {day.day}, "
+        f"Replayed request by request: {kept} in time on {where}, "
         f"the worst of '{day.policy}' (ticks: {percent(day.kept_ratio_played)}, at the plan's confidence); TTFT p95 "
         f"{duration(day.ttft_p95_s)}, TPOT p95 {duration(day.tpot_p95_s)}."
     )
+
+
+def parts_words(day: ReplayedDay) -> str:
+    """Which parts of a day were replayed, since all of it is more than memory holds.
+
+    >>> part = ReplayedDay.model_construct(num_parts=3, part_s=3600.0)
+    >>> parts_words(part)
+    'the 3 worst hours (all its requests are too many)'
+    """
+    length = {HOUR: "hour", MINUTE: "minute"}.get(day.part_s, "quarter of an hour")
+    plural = length.replace("quarter", "quarters") if " " in length else f"{length}s"
+    worst = f"the worst {length}" if day.num_parts == 1 else f"the {day.num_parts} worst {plural}"
+    return f"{worst} (all its requests are too many)"
 
 
 def notes(result: AutoscaleResult) -> list[str]:
@@ -182,6 +213,5 @@ def notes(result: AutoscaleResult) -> list[str]:
         found.append(
             f"The cold start is estimated, {duration(low)} to {duration(high)}: measure yours and say --cold-start."
         )
-    if not result.is_tuned:
-        found.append("--tune searches the settings of each law; -o json has all figures, -o html the picture.")
+    found.append("-o json has every law as documented and tuned, with its settings; -o html the picture.")
     return found

@@ -9,7 +9,7 @@ from datetime import date
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables
-from gpufleet.report.numbers import amount, several, usd
+from gpufleet.report.numbers import amount, several, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
@@ -109,7 +109,7 @@ def plan_rows_page(plan: ServePlan) -> Page:
 def served_tables(plan: ServePlan, width: int) -> list[Table]:
     """What serves: one offer, and two where they cost less or none alone has enough; else what would have to change."""
     if not plan.is_feasible:
-        return [relaxation_table(plan)]
+        return [] if plan.deployments else [relaxation_table(plan)]
     if not plan.deployments:
         return mixed_tables(plan)
     started = launch_tables(plan.answer.launch, plan.answer.replicas)
@@ -131,7 +131,21 @@ def headline(plan: ServePlan) -> str:
     if not plan.deployments and plan.mix is not None:
         sure = verdict(plan, any(part.deployment.is_tight for part in plan.mix.parts))
         return f"{asked_text(plan)}: {mixed_headline(plan.mix)}. {sure}"
+    if plan.deployments and not plan.is_feasible:
+        return f"{asked_text(plan)}: {broken_words(plan)}"
     return headline_of(plan, WORDS)
+
+
+def broken_words(plan: ServePlan) -> str:
+    """That no machines keep what was promised, and what the first ones break."""
+    d, found = plan.answer, plan.verification
+    broken = dict.fromkeys(o.replayed.label for row in (found.of_answer if found else []) for o in row.objectives
+                           if not o.replayed.is_kept)  # fmt: skip
+    return (
+        f"no machines keep every limit when requests are replayed one by one. {d.instance_count}x {d.cloud} "
+        f"{d.instance} ({usd_per_hour(d.usd_per_hour)}), which would do on paper, breaks {', '.join(broken)}, and so "
+        "does what carries up to four times as much."
+    )
 
 
 def facts(plan: ServePlan) -> list[Fact]:

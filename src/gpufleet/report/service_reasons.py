@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
+    amount,
     count,
     headroom,
     percent,
@@ -71,7 +72,9 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
     has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
-    return f"Carries {carried}: {has}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
+    busiest = plan.busiest_requests_per_s
+    also = "" if busiest is None else f", and {amount(busiest)}/s in the busiest stretch"
+    return f"Carries {carried}: {has}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted{also}."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:

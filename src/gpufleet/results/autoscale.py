@@ -31,9 +31,11 @@ class ScaledMachine(Result):
 class PolicyPlay(Result):
     """One law with its settings, and how it did.
 
-    `kept_ratio` is the share of requests that kept their limits: over all, of each whole day, of the worst day and of
-    the worst quarter of an hour. `cold_requests` came while no machine was ready. `machine_hours` count machines that
-    start and drain too. `over_perfect_ratio`: what it costs over somebody who knows the future.
+    A law stands here as documented, and once more where its settings were searched (`is_tuned`, of `num_tried`): on
+    the first days alone, so that `kept_ratio_worst_unseen_day` is of days that they were not searched on; None where
+    there is none. `kept_ratio` is the share of requests that kept their limits: over all, of each whole day, of the
+    worst day and of the worst quarter of an hour. `cold_requests` came while no machine was ready. `machine_hours`
+    count machines that start and drain too. `over_perfect_ratio`: what it costs over somebody who knows the future.
     """
 
     policy: str
@@ -41,6 +43,7 @@ class PolicyPlay(Result):
     source: str
     settings: dict[str, float | None]
     num_tried: int
+    is_tuned: bool = False
     machine_hours: float
     gpu_hours: float
     usd: float
@@ -49,6 +52,7 @@ class PolicyPlay(Result):
     kept_ratio: float
     kept_ratio_by_day: list[float]
     kept_ratio_worst_day: float
+    kept_ratio_worst_unseen_day: float | None = None
     kept_ratio_worst_quarter_hour: float
     cold_requests: float
     unserved_requests: float
@@ -67,6 +71,7 @@ class Recommendation(Result):
     """
 
     policy: str
+    is_tuned: bool = False
     settings: dict[str, float | None]
     min_machines: int
     max_machines: int
@@ -81,11 +86,14 @@ class ReplayedDay(Result):
     """The worst day of the recommended law, request by request on its replicas as they came and went.
 
     `kept_ratio_played` is what the play on ticks says of that day, at the plan's confidence; the replay takes steps as
-    they are expected. `day` counts from 1.
+    they are expected. `day` counts from 1. A day of more requests than memory holds is replayed in its worst parts of
+    `part_s`, `num_parts` of them; both figures are of these.
     """
 
     policy: str
     day: int
+    num_parts: int
+    part_s: float
     num_requests: int
     kept_ratio_played: float
     kept_ratio: float
@@ -95,6 +103,8 @@ class ReplayedDay(Result):
 
 class AutoscaleResult(Judged):
     """Laws of scaling played on a curve of rates in ticks, cheapest first among those that keep the target.
+
+    `is_tuned`: settings were searched too, on the first `num_tuned_days`; None: on the days that they are judged on.
 
     `perfect` knows the future: the fewest machines of every tick. A file also says `is_feasible`: whether any law keeps
     the target on every day.
@@ -117,6 +127,7 @@ class AutoscaleResult(Judged):
     cold_start_s: float
     cold_start: ColdStartResult | None = None
     is_tuned: bool
+    num_tuned_days: int | None = None
     plays: list[PolicyPlay]
     perfect: PolicyPlay
     front: list[str]
@@ -127,7 +138,9 @@ class AutoscaleResult(Judged):
     @property
     def recommended(self) -> PolicyPlay:
         """The play that is recommended."""
-        return next(play for play in self.plays if play.policy == self.recommendation.policy)
+        chosen = self.recommendation
+        named = (play for play in self.plays if play.policy == chosen.policy)
+        return next(play for play in named if play.is_tuned == chosen.is_tuned)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

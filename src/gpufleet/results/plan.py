@@ -302,10 +302,10 @@ class ServicePlan(Judged):
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
     bills by the request rest on. Limits are kept with `confidence` at the rate (0.5 is the expected value, 0.9 the high
-    end of every range), the headroom as expected. `missed_confidence`: nothing keeps the limits so surely, which nobody
-    asked for; `expected_alternative`: what is cheaper where they have to hold as expected only.
-    `undated_alternative` costs less than the answer at a price that nobody dates; `missing_prices`: machines without
-    a price that could have been the answer.
+    end of every range), the headroom as expected; machines carry `busiest_requests_per_s` too, without headroom.
+    `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `expected_alternative`: what is
+    cheaper where they have to hold as expected only. `undated_alternative` costs less than the answer at a price that
+    nobody dates; `missing_prices`: machines without a price that could have been the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
@@ -315,6 +315,7 @@ class ServicePlan(Judged):
     rate_requests_per_s: float
     mean_requests_per_s: float | None = None
     headroom_wanted_ratio: float
+    busiest_requests_per_s: float | None = None
     confidence: float = 0.5
     missed_confidence: float | None = None
     inputs: list[Input]
@@ -382,8 +383,9 @@ class ServePlan(ServicePlan):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
-        """Whether any deployment, or two offers together, serve the workload within its objectives."""
-        return bool(self.deployments) or self.mix is not None
+        """Whether any deployment, or two offers together, serve the workload within its objectives, replayed too."""
+        is_kept = self.verification is None or self.verification.is_kept
+        return is_kept and (bool(self.deployments) or self.mix is not None)
 
     @property
     def answer(self) -> Deployment:

@@ -46,8 +46,12 @@ class Verification(Result):
     seed: int
 
     @property
+    def of_answer(self) -> list[VerifiedDeployment]:
+        """The answer under each kind of arrivals."""
+        first = self.deployments[0] if self.deployments else None
+        return [d for d in self.deployments if first and (d.instance, d.region) == (first.instance, first.region)]
+
+    @property
     def is_kept(self) -> bool:
         """Whether the answer keeps every objective under all arrivals."""
-        first = self.deployments[0] if self.deployments else None
-        alike = [d for d in self.deployments if first and (d.instance, d.region) == (first.instance, first.region)]
-        return all(d.is_kept for d in alike)
+        return all(d.is_kept for d in self.of_answer)

@@ -174,12 +174,35 @@ class Hpa:
         return max(self.steady.next(seen.time_s, seen.replicas, wanted), 1)
 
 
+class HpaRate:
+    """A HorizontalPodAutoscaler on requests per second in all, an External metric with an AverageValue.
+
+    It is KEDA's own example of a Prometheus trigger, `sum(rate(requests[2m]))` over a threshold per replica. The target
+    is a share of the rate that the plan gives a replica; replicas that start count, since the metric is of all.
+    Source: keda.sh/docs/latest/scalers/prometheus; kubernetes, GetExternalPerPodMetricReplicas
+    """
+
+    WINDOW_S = 2 * MINUTE
+
+    def __init__(self, service: Service, target_ratio: float = 0.8, down_window_s: float = 300.0) -> None:
+        self.target_per_s = target_ratio * service.planned_per_s
+        self.rates: deque[float] = deque(maxlen=max(round(self.WINDOW_S / service.tick_s), 1))
+        self.steady = Stabilised(Behaviour(down_window_s=down_window_s))
+
+    def decide(self, seen: Seen) -> int:
+        """The law, once in a sync period, which is a tick."""
+        self.rates.append(seen.rate_per_s)
+        wanted = hpa_desired_of_total(seen.replicas, sum(self.rates) / len(self.rates), self.target_per_s)
+        return max(self.steady.next(seen.time_s, seen.replicas, wanted), 1)
+
+
 class Keda:
     """A KEDA ScaledObject on vLLM's waiting requests and, where set, on the use of its KV cache.
 
-    KEDA hands each trigger to an HPA as an External metric with a target per replica, the larger wins; from the last
-    replica to none, and back, it goes by itself: none after `cooldown_s` in which no trigger was active, one as soon
-    as one is. Between one and none the gateway counts who waits.
+    KEDA hands each trigger to an HPA as an External metric with a target per replica (AverageValue, its default), the
+    larger wins: what waits in all over the threshold is the number wanted, whatever there is, and one where none
+    waits. From the last replica to none, and back, it goes by itself: none after `cooldown_s` in which no trigger was
+    active, one as soon as one is. Between one and none the gateway counts who waits.
     Source: keda.sh/docs/latest/reference/scaledobject-spec, concepts/scaling-deployments
     """
 

@@ -73,7 +73,7 @@ def test_tuning_finds_no_dearer_settings_than_those_of_the_document(traffic: Tra
         assert searched.replica_hours <= plain.replica_hours
 
 
-def test_tuning_by_first_days_finds_what_playing_everything_finds(traffic: Traffic) -> None:
+def test_tuning_that_screens_by_the_first_day_finds_what_playing_everything_finds(traffic: Traffic) -> None:
     preset = PRESETS["static"]
     every = [outcome(traffic, preset, settings) for settings in preset.tried(traffic)]
     cheapest = min((row for row in every if row.meets_target), key=lambda row: row.replica_hours)

@@ -188,7 +188,7 @@ class Service:
     @property
     def planned_requests_per_s(self) -> FloatArray:
         """The rate of each bucket that capacity is bought for, [bucket]."""
-        return np.array([b.rate_requests_per_s for b in self.buckets]) * (1 + self.question.demand.headroom_ratio)
+        return np.array([b.rate_requests_per_s for b in self.buckets]) * self.question.demand.planned_ratio
 
     @cached_property
     def answer_tokens_per_s(self) -> FloatArray:

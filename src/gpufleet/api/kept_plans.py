@@ -1,0 +1,120 @@
+"""A plan that keeps its limits when requests are replayed: where it does not, it is made for a busier stretch.
+
+The rate that machines carry is the one knob: a plan that breaks is asked again for more than its machines carry, which
+is never cheaper, until the replay keeps it. The question of the kept plan says that rate, so it can be asked again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpufleet.answers.decoder_service import SERVICE
+from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.plans import answered_beside_today
+from gpufleet.api.prepared import Prepared
+from gpufleet.api.verification import broken_limits, ways_to_arrive
+from gpufleet.domain.requests import Requests
+from gpufleet.optimize.service import solve_serve
+from gpufleet.records import dataclass
+from gpufleet.report.numbers import usd_per_hour
+from gpufleet.results.plan import Deployment
+
+JUST_MORE, FIRST_GROWTH, MOST_GROWTH, NEAR_RATIO = 1 + 1e-6, 1.05, 4.0, 1.02
+NO_MIX = "Two offers together are not replayed: this plan is of one offer"
+MIX_UNSEEN = "Two offers together are not replayed: whether they keep the limits was not checked"
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A plan for a busiest rate: what it rents first, what that carries, and which limits the replay breaks."""
+
+    prepared: Prepared
+    carried_per_s: float
+    broken: tuple[str, ...]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the replay breaks none."""
+        return not self.broken
+
+
+def kept_in_replay(plan: ServeAnswer, trace: Requests | None) -> ServeAnswer:
+    """The plan with its replay, or the cheapest for a busier stretch whose replay keeps every limit.
+
+    Where none is found up to MOST_GROWTH times what the first carries, the plan stands as it was, with the replay that
+    it breaks.
+    """
+    prepared: Prepared = plan._prepared
+    if not plan.deployments:
+        return plan if plan.mix is None else plan.model_copy(update={"notes": [MIX_UNSEEN, *plan.notes]})
+    first = tried(prepared, trace)
+    if first.is_kept:
+        return replayed(without_mix(plan), trace)
+    kept = least_kept(lambda rate: at_busiest(prepared, rate, trace), first)
+    if kept is None:
+        return replayed(plan, trace)
+    repaired = without_mix(answered_beside_today(kept.prepared))
+    told = f"Replayed one by one, {bought(plan.answer)} breaks {', '.join(first.broken)}: this plan keeps every limit"
+    return replayed(repaired.model_copy(update={"notes": [told, *repaired.notes]}), trace)
+
+
+def replayed(plan: ServeAnswer, trace: Requests | None) -> ServeAnswer:
+    """The plan beside the replay of its answer and of the next two."""
+    return plan.model_copy(update={"verification": plan.verify(trace)})
+
+
+def without_mix(plan: ServeAnswer) -> ServeAnswer:
+    """The plan of one offer, where two together would cost less: those are not replayed."""
+    return plan if plan.mix is None else plan.model_copy(update={"mix": None, "notes": [NO_MIX, *plan.notes]})
+
+
+def bought(d: Deployment) -> str:
+    """What is rented, in words."""
+    return f"{d.instance_count}x {d.cloud} {d.instance} ({usd_per_hour(d.usd_per_hour)})"
+
+
+def least_kept(at: Callable[[float], Tried | None], broken: Tried) -> Tried | None:
+    """The plan for the least busiest rate that is kept, found by growing steps and then by halving to 2 %."""
+    low, rate, growth = broken.carried_per_s, broken.carried_per_s * JUST_MORE, FIRST_GROWTH
+    most = broken.carried_per_s * MOST_GROWTH
+    kept = at(rate)
+    while kept is not None and not kept.is_kept:
+        low = kept.carried_per_s
+        if rate >= most or low >= most:
+            return None
+        rate, growth = min(max(low * JUST_MORE, rate * growth), most), growth**2
+        kept = at(rate)
+    while kept is not None and rate > low * NEAR_RATIO:
+        middle = math.sqrt(low * rate)
+        found = at(middle)
+        if found is not None and found.is_kept:
+            kept, rate = found, middle
+        else:
+            low = middle if found is None else max(middle, found.carried_per_s)
+    return kept
+
+
+def at_busiest(prepared: Prepared, rate_per_s: float, trace: Requests | None) -> Tried | None:
+    """The same question for a busier stretch, replayed; None where no offer alone carries it."""
+    question = prepared.question
+    busier = replace(question, demand=replace(question.demand, busiest_requests_per_s=rate_per_s))
+    solution = solve_serve(busier, prepared.calibration)
+    request = replace(prepared.request, busiest_rate=rate_per_s)
+    again = replace(prepared, request=request, question=busier, solution=solution)
+    return tried(again, trace) if solution.ranked else None
+
+
+def tried(prepared: Prepared, trace: Requests | None) -> Tried:
+    """The first answer of a question, replayed."""
+    question, solution = prepared.question, prepared.solution
+    first, demand = solution.ranked[0], question.demand
+    working = first.placement.instance_count - demand.spare_machines
+    working -= math.ceil(working / demand.zones) if demand.zones > 1 else 0
+    replicas = first.placement.replicas / first.placement.instance_count * working
+    carried = replicas * float(solution.found.requests_per_s[first.placement.row])
+    answer = deployment(SERVICE, Context.of(question, solution), first)
+    how = ways_to_arrive(question.model.arch, demand.workload, prepared.tables, trace)
+    return Tried(prepared, carried, broken_limits(answer, how))
