@@ -164,18 +164,18 @@ def every_row(request: ServeRequest) -> ServePlan:
 
 
 def is_served(request: ServeRequest) -> bool:
-    """Whether some row of a plan has a sensible size: beside the machines of its type that need keep no limit."""
-    habits, free = load_habits(), replace(request, slo=None, budget_usd_per_hour=None)
-    of_load = {(d.cloud, d.instance): d.instance_count for d in every_row(free).deployments}
-    ratio, easily, most = (
-        row.value for row in (habits.most_times_machines, habits.easily_had_gpus, habits.most_rented_gpus)
-    )
+    """Whether some row of a plan has a sensible size."""
+    return any(is_sensible(request, d) for d in every_row(request).deployments)
 
-    def is_sensible(d: Deployment) -> bool:
-        gpus = d.instance_count * d.gpus_per_instance
-        return gpus <= easily or (gpus <= most and d.instance_count <= ratio * of_load[d.cloud, d.instance])
 
-    return any(is_sensible(d) for d in every_row(request).deployments)
+def is_sensible(request: ServeRequest, d: Deployment) -> bool:
+    """Few GPUs, or few machines beside those of its type, planned on its cloud alone, that need keep no limit."""
+    habits, gpus = load_habits(), d.instance_count * d.gpus_per_instance
+    if gpus <= habits.easily_had_gpus.value:
+        return True
+    free = every_row(replace(request, slo=None, budget_usd_per_hour=None, clouds=[d.cloud])).deployments
+    of_load = next(row.instance_count for row in free if row.instance == d.instance)
+    return gpus <= habits.most_rented_gpus.value and d.instance_count <= habits.most_times_machines.value * of_load
 
 
 def test_what_is_said_to_help_helps_and_a_little_less_does_not(index: int, tally: Tally) -> None:
@@ -194,7 +194,7 @@ def test_what_is_said_to_help_helps_and_a_little_less_does_not(index: int, tally
         assert plan_serve(changed(request, just_more)).is_feasible
         less = {name: max(ratio / 1.02, 1.0) for name, ratio in help_.by.items()}
         assert not is_served(changed(request, less)), help_.by
-        for name in help_.by if len(set(help_.by.values())) > 1 else ():
+        for name in help_.by.keys() - {BUDGET} if len(set(help_.by.values())) > 1 else ():
             assert not is_served(changed(request, {**help_.by, name: less[name]})), (help_.by, name)
         tally["changes", "together" if len(help_.by) > 1 else "single"] += 1
     if not found:
@@ -202,9 +202,9 @@ def test_what_is_said_to_help_helps_and_a_little_less_does_not(index: int, tally
 
 
 def nothing_helps(request: ServeRequest, tally: Tally) -> None:
-    """No quantity that gives way tenfold alone, nor two of them, nor all limits however far."""
+    """No quantity that gives way tenfold alone, nor two of them, nor all limits and the budget however far."""
     assert isinstance(request.slo, Slo)
-    assert not is_served(replace(request, slo=None))
+    assert not is_served(replace(request, slo=None, budget_usd_per_hour=None))
     names = [*(x.label for x in request.slo.limits), RATE, INPUT, OUTPUT]
     names += [] if request.budget_usd_per_hour is None else [BUDGET]
     for i, one in enumerate(names):

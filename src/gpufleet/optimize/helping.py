@@ -112,7 +112,8 @@ class Plight:
     def least(self, quantities: tuple[str, ...]) -> Help | None:
         """The smallest factor, the same for all of these quantities, by which they have to give way.
 
-        Limits alone may give way as far as it takes: what no machine meets has a nearest value that some do.
+        Limits, alone or with the budget, may give way as far as it takes: what no machine meets has a nearest value
+        that some do.
         """
         if quantities == (BUDGET,):
             return self.helped({})
@@ -126,16 +127,17 @@ class Plight:
         if others == (MACHINES,):
             return at(1.0)
         has_length = not {INPUT, OUTPUT}.isdisjoint(quantities)
-        farthest = FARTHEST_LIMIT_RATIO if set(quantities) <= set(self.limits) else FARTHEST_RATIO
+        farthest = FARTHEST_LIMIT_RATIO if set(others) <= set(self.limits) else FARTHEST_RATIO
         return nearest(at, farthest, LENGTH_CLOSE_RATIO if has_length else CLOSE_RATIO)
 
     def tightened(self, found: Help, limit: str) -> Help:
         """The same help with one of its limits as tight as the others allow."""
-        others = {name: ratio for name, ratio in found.by.items() if name != limit}
+        others = {name: ratio for name, ratio in found.by.items() if name not in (limit, BUDGET)}
+        paid = found.by.get(BUDGET, 1.0)
 
         def at(ratio: float) -> Help | None:
             closer = self.helped({**others, limit: ratio} if ratio > 1 else others)
-            return closer if closer is not None and BUDGET not in closer.by else None
+            return closer if closer is not None and closer.by.get(BUDGET, 1.0) <= paid else None
 
         return at(1.0) or nearest(at, found.by[limit], CLOSE_RATIO) or found
 
@@ -178,11 +180,12 @@ def helping_changes(question: AnyQuestion, solution: AnySolution) -> list[Help]:
 
 
 def limits_together(plight: Plight) -> list[Help]:
-    """How far limits have to give way together, so that none of them could be any tighter; none where others hinder.
+    """How far limits have to give way together, and the budget where they do not suffice; none where others hinder.
 
-    All by the smallest factor at first; then one after the other is tightened as far as the others allow.
+    All by the smallest factor at first; then one limit after the other is tightened as far as the others allow.
     """
-    found = plight.least(tuple(plight.limits)) if plight.limits else None
+    limits = tuple(plight.limits)
+    found = (plight.least(limits) or plight.least((*limits, BUDGET))) if limits else None
     return [] if found is None else [reduce(plight.tightened, plight.limits, found)]
 
 
