@@ -19,7 +19,7 @@ from gpufleet.api.estimates import estimate
 from gpufleet.api.prepared import prepare
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
-from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Limit, Slo
@@ -159,9 +159,23 @@ def changed(request: ServeRequest, by: dict[str, float]) -> ServeRequest:
     )
 
 
+def every_row(request: ServeRequest) -> ServePlan:
+    return plan_serve(replace(request, rows=1000))
+
+
 def is_served(request: ServeRequest) -> bool:
-    plan: ServePlan = plan_serve(request)
-    return bool(plan.deployments)
+    """Whether some row of a plan has a sensible size."""
+    return any(is_sensible(request, d) for d in every_row(request).deployments)
+
+
+def is_sensible(request: ServeRequest, d: Deployment) -> bool:
+    """Few GPUs, or few machines beside those of its type, planned on its cloud alone, that need keep no limit."""
+    habits, gpus = load_habits(), d.instance_count * d.gpus_per_instance
+    if gpus <= habits.easily_had_gpus.value:
+        return True
+    free = every_row(replace(request, slo=None, budget_usd_per_hour=None, clouds=[d.cloud])).deployments
+    of_load = next(row.instance_count for row in free if row.instance == d.instance)
+    return gpus <= habits.most_rented_gpus.value and d.instance_count <= habits.most_times_machines.value * of_load
 
 
 def test_what_is_said_to_help_helps_and_a_little_less_does_not(index: int, tally: Tally) -> None:
@@ -177,16 +191,20 @@ def test_what_is_said_to_help_helps_and_a_little_less_does_not(index: int, tally
             continue
         just_more = {name: ratio * 1.000001 for name, ratio in help_.by.items()}
         assert is_served(changed(request, just_more)), help_.by
+        assert plan_serve(changed(request, just_more)).is_feasible
         less = {name: max(ratio / 1.02, 1.0) for name, ratio in help_.by.items()}
         assert not is_served(changed(request, less)), help_.by
-        tally["changes", "pair" if len(help_.by) > 1 else "single"] += 1
+        for name in help_.by.keys() - {BUDGET} if len(set(help_.by.values())) > 1 else ():
+            assert not is_served(changed(request, {**help_.by, name: less[name]})), (help_.by, name)
+        tally["changes", "together" if len(help_.by) > 1 else "single"] += 1
     if not found:
         nothing_helps(request, tally)
 
 
 def nothing_helps(request: ServeRequest, tally: Tally) -> None:
-    """No quantity that gives way tenfold alone, nor two of them."""
+    """No quantity that gives way tenfold alone, nor two of them, nor all limits and the budget however far."""
     assert isinstance(request.slo, Slo)
+    assert not is_served(replace(request, slo=None, budget_usd_per_hour=None))
     names = [*(x.label for x in request.slo.limits), RATE, INPUT, OUTPUT]
     names += [] if request.budget_usd_per_hour is None else [BUDGET]
     for i, one in enumerate(names):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.flips import INPUT, OUTPUT, RATE
 from gpufleet.optimize.helping import BUDGET, MACHINES, Help, helping_changes
-from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.service import AnyQuestion, AnySolution, is_sold
-from gpufleet.optimize.size import among, needed_together
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.report.words import at_least_ms, in_ms
 from gpufleet.results.plan import Relaxation
 from gpufleet.units import in_full
@@ -19,16 +16,13 @@ DIGITS = 3
 
 
 def relaxations(question: AnyQuestion, solution: AnySolution) -> list[Relaxation]:
-    """Changes after which something serves: each alone, or else the smallest two, or else all objectives together."""
-    found = helping_changes(question, solution)
-    if found:
-        return [row for help_ in found for row in rows_of(question, help_)]
-    return all_objectives(question, solution)
+    """Changes after which something serves: each alone, or else the smallest two, or else objectives together."""
+    return [row for found in helping_changes(question, solution) for row in rows_of(question, found)]
 
 
 def rows_of(question: AnyQuestion, found: Help) -> list[Relaxation]:
     """A change of one quantity or of two."""
-    who = machines_at(found.instance_count, found.offer, found.usd_per_hour)
+    who = who_serves(found)
     limits = {limit.label: limit for limit in question.demand.workload.slo.limits}
     return [
         limit_row(limits[name], limits[name].limit_s * ratio, who, len(found.by) > 1)
@@ -38,14 +32,9 @@ def rows_of(question: AnyQuestion, found: Help) -> list[Relaxation]:
     ]
 
 
-def who_serves(priced: PricedPlacement) -> str:
+def who_serves(found: Help) -> str:
     """Machines that serve, with their cost."""
-    return machines_at(priced.placement.instance_count, priced.offer, priced.usd_per_hour)
-
-
-def machines_at(count: int, offer: Offer, usd_per_hour: float) -> str:
-    """So many machines of an offer at a cost."""
-    return f"{count}x {offer.cloud} {offer.instance} (${usd_per_hour:,.2f}/h)"
+    return f"{found.instance_count}x {found.offer.cloud} {found.offer.instance} (${found.usd_per_hour:,.2f}/h)"
 
 
 def limit_row(limit: Limit, seconds: float, who: str, together: bool) -> Relaxation:
@@ -87,14 +76,3 @@ def rounded_down(value: float) -> float:
     """
     scale = 10.0 ** (DIGITS - 1 - math.floor(math.log10(value)))
     return math.floor(value * scale) / scale
-
-
-def all_objectives(question: AnyQuestion, solution: AnySolution) -> list[Relaxation]:
-    """What every objective would have to be at once for the copy that comes nearest, if it were paid for."""
-    sold = among(solution.found, is_sold(question, solution.copies))
-    if sold.is_feasible.any():
-        return []
-    needed = needed_together(sold, question.demand.workload.slo.limits)
-    needed.sort(key=lambda item: item[1] / item[0].limit_s)
-    copies = solution.copies
-    return [limit_row(limit, seconds, copies.label(row), together=True) for limit, seconds, row in needed]

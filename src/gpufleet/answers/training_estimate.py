@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 
 import numpy as np
@@ -93,7 +94,8 @@ def flop_per_token(time: TrainingTime, row: int) -> tuple[float, float]:
 def memory_of(time: TrainingTime, constants: TrainingMemoryConstants) -> TrainingMemory:
     """The memory of all layouts of a time."""
     sizes: FloatArray = np.array([m.accelerator.memory_bytes for m in time.model.machines])
-    return training_memory(time.arch, time.recipe, time.layouts, sizes, constants)
+    hosts: FloatArray = np.array([m.host_memory_bytes for m in time.model.machines])
+    return training_memory(time.arch, time.recipe, time.layouts, sizes, constants, hosts)
 
 
 def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: int) -> TrainingMemoryFigures:
@@ -111,9 +113,17 @@ def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: 
         peak_bytes=band_figure(memory.peak.low, memory.peak.expected, memory.peak.high),
         device_bytes=device_bytes,
         host_bytes=float(memory.host_bytes[0]),
+        host_need_bytes=float(memory.host_need_bytes[0]),
+        host_memory_bytes=known(memory.host_memory_bytes),
         terms=[explained(term) for term in terms],
         verdict=str(memory.verdicts[0]),
     )
+
+
+def known(host_memory_bytes: FloatArray) -> float | None:
+    """What the machine has; None where nobody says."""
+    has = float(host_memory_bytes[0])
+    return has if math.isfinite(has) else None
 
 
 def band_figure(low: object, expected: object, high: object) -> Figure:

@@ -33,6 +33,7 @@ def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: lis
         confidence=q.confidence,
         num_layouts=place.num_layouts,
         estimate=training_estimate(place.time, q.memory, []),
+        host_machine=host_name(place),
         largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
         changes=changes,
         notes=[*notes, *fit_notes(place)],
@@ -59,4 +60,11 @@ def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingCha
         total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
         device_bytes=float(memory.device_bytes[0]),
         host_bytes=float(memory.host_bytes[0]),
+        host_need_bytes=float(memory.host_need_bytes[0]),
+        host_machine=host_name(place),
     )
+
+
+def host_name(place: TrainingPlace) -> str:
+    """The machine type whose memory holds what lies outside of the GPUs, or has most; empty where nothing does."""
+    return "" if place.host is None else place.host.name

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.helping import Plight, is_sensible, limits_together
 from gpufleet.optimize.market import PricedPlacement, bought, effective_price
 from gpufleet.optimize.placement import place_all
 from gpufleet.optimize.replicas import Rejections
@@ -23,17 +25,36 @@ def best_of(question: WriterQuestion, solution: WriterSolution) -> Deployment | 
 
 
 def needed_to_serve(question: WriterQuestion, solution: WriterSolution) -> tuple[dict[str, float], Deployment | None]:
-    """Limits with which what serves nothing would serve under load, and the cheapest that does then."""
-    needed = needed_together(solution.found, question.demand.workload.slo.limits)
-    found, limits = solution.found, {}
-    for limit, seconds, _ in needed:
-        limits[limit.label] = seconds * WORKABLE_RATIO
-        found = at_limit(found, limit, limits[limit.label])
+    """Limits with which what serves nothing would serve under load, and the cheapest that does then.
+
+    Where that takes more machines than anybody rents: the least limits that a plan of sensible size keeps.
+    """
+    limits = {
+        limit.label: seconds * WORKABLE_RATIO
+        for limit, seconds, _ in needed_together(solution.found, question.demand.workload.slo.limits)
+    }
     if not limits:
         return {}, None
+    then = with_limits_at(question, solution, limits)
+    if is_sensible(question, then):
+        return limits, best_of(question, then)
+    for found in limits_together(Plight.of(question, solution)):
+        asked = {limit.label: limit.limit_s for limit in question.demand.workload.slo.limits}
+        limits = {label: asked[label] * ratio for label, ratio in found.by.items() if label in asked}
+        then = with_limits_at(question, solution, limits)
+        then = replace(then, ranked=[p for p in then.ranked if p.offer == found.offer])
+    return limits, best_of(question, then)
+
+
+def with_limits_at(question: WriterQuestion, solution: WriterSolution, limits: Mapping[str, float]) -> WriterSolution:
+    """The same copies with other values of some limits, and what is rented then."""
+    found = solution.found
+    for limit in question.demand.workload.slo.limits:
+        if limit.label in limits:
+            found = at_limit(found, limit, limits[limit.label])
     placements = place_all(question.instances, solution.copies, found, question.demand)
     ranked = bought(placements, question.offers, question.purse, Rejections())
-    return limits, best_of(question, replace(solution, found=found, ranked=ranked))
+    return replace(solution, found=found, ranked=ranked, placements=placements)
 
 
 def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float | None:

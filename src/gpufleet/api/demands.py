@@ -19,6 +19,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
+from gpufleet.optimize.sensible import SensibleSize
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
 from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, PlanRequest
@@ -173,6 +174,13 @@ def quiet_hours(request: ServiceRequest, busy_rate: float) -> QuietHours | None:
 def purse_of(request: ServiceRequest) -> Purse:
     """What may be spent, and how much of it on spot machines."""
     return within_limits(Purse(), request)
+
+
+def sensible_size(request: ServiceRequest) -> SensibleSize:
+    """How large a plan may be that is told as a change of a question."""
+    habits, had = load_habits(), request.easily_had
+    easily_had = habits.easily_had_gpus.value if had is None else had
+    return SensibleSize(habits.most_times_machines.value, easily_had, habits.most_rented_gpus.value)
 
 
 def further_inputs(request: ServeRequest, demand: Demand) -> list[InputRow]:

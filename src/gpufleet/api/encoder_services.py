@@ -9,7 +9,7 @@ from gpufleet.answers.asked import Asked
 from gpufleet.answers.encoder_service import SERVICE
 from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
-from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
+from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, sensible_size, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.encoder_launches import service_launches
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
@@ -60,7 +60,8 @@ def solved_encoder(
     demand = demand_of(request, choices, slo)
     market = choices.market
     refuse_too_old(request, market.offers)
-    question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse_of(request))
+    purse, size = purse_of(request), sensible_size(request)
+    question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse, size=size)
     said = request.confidence is not None
     kept, solution = solved_as_promised(question, lambda q: solve_serve(q, calibration_of(tables)), is_asked=said)
     return kept, solution, choices, missed_confidence(question, kept)

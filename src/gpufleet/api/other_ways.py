@@ -10,6 +10,7 @@ from gpufleet.answers.relaxations import who_serves
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import serve_question
+from gpufleet.optimize.helping import sensible_answer
 from gpufleet.optimize.service import solve_serve
 from gpufleet.results.plan import Relaxation
 
@@ -23,9 +24,10 @@ def other_ways(prepared: Prepared) -> list[Relaxation]:
     for what, asked, needed, request in variants(prepared):
         question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
         demand = replace(question.demand, confidence=prepared.question.demand.confidence)
-        solution = solve_serve(replace(question, demand=demand), prepared.calibration)
-        if solution.ranked:
-            found.append(Relaxation(limit=what, asked=asked, needed=needed, candidate=who_serves(solution.ranked[0])))
+        question = replace(question, demand=demand)
+        answer = sensible_answer(question, solve_serve(question, prepared.calibration))
+        if answer is not None:
+            found.append(Relaxation(limit=what, asked=asked, needed=needed, candidate=who_serves(answer)))
     return found
 
 

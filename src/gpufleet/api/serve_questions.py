@@ -10,6 +10,7 @@ from gpufleet.api.demands import (
     headroom_row,
     length_rows,
     purse_of,
+    sensible_size,
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
@@ -71,7 +72,8 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     found = writer_choices(request, arch, tables)
     model, market = Decoder(arch, found.choices), found.market
-    question = WriterQuestion(model, market.instances, market.offers, demand_of(request, arch), purse_of(request))
+    demand, purse = demand_of(request, arch), purse_of(request)
+    question = WriterQuestion(model, market.instances, market.offers, demand, purse, size=sensible_size(request))
     return question, found.notes
 
 

@@ -48,8 +48,15 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
 from gpufleet.layout.training import Cluster, training_layouts
 from gpufleet.optimize.training import NEVER_S, TrainingSolution, least_gpus, solve_training
-from gpufleet.optimize.training_machines import usual_training_machine
-from gpufleet.optimize.training_search import MOST_GPUS, TOO_LARGE, Surroundings, TrainingGoal, TrainingQuestion
+from gpufleet.optimize.training_machines import host_with, hosts_of, usual_training_machine
+from gpufleet.optimize.training_search import (
+    HOST_TOO_SMALL,
+    MOST_GPUS,
+    TOO_LARGE,
+    Surroundings,
+    TrainingGoal,
+    TrainingQuestion,
+)
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
@@ -57,7 +64,7 @@ from gpufleet.questions.training import TRAINING_HEADROOM, TrainingRequest
 from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
 from gpufleet.questions.training import TrainRequest as TrainRequest
 from gpufleet.results.training import TrainingPlan
-from gpufleet.units import DAY, HOUR, MINUTE
+from gpufleet.units import DAY, GIB, HOUR, MINUTE
 
 MOST_TOKENS = 1e16
 """Hundreds of times what any run has read: more is a slip."""
@@ -105,7 +112,8 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     notes = [*market.notes, *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = training_plan(TrainingContext(question, solution), asked)
-    notes = [*plan.notes, *campaign_notes(request, plan), *refused_notes(question, plan)]
+    refused = [*refused_notes(question, plan), *host_notes(question, solution, tables)]
+    notes = [*plan.notes, *campaign_notes(request, plan), *refused]
     had = capacity_notes(plan.deployments, tables, request.easily_had)
     ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
     return plan.model_copy(update={"notes": [*had, *ends, *notes]})
@@ -130,6 +138,23 @@ def refused_notes(question: TrainingQuestion, plan: TrainingPlan) -> list[str]:
     [(gpu, number)] = list(question.goal.counts.items())[:1]
     asked = f"--method {question.recipe.method.value} --seq {question.recipe.sequence_tokens:.0f}"
     return [f"What would make it fit: 'gpufleet fit {question.arch.name} --gpus {gpu}:{number} {asked}'"]
+
+
+def host_notes(question: TrainingQuestion, solution: TrainingSolution, tables: Catalog) -> list[str]:
+    """How much host memory would do where machines have too little, and which machine of these GPUs has it."""
+    short = solution.rejections.nearest.get(HOST_TOO_SMALL)
+    if solution.ranked or short is None or short.miss is None:
+        return []
+    need_bytes, gpus = dict(short.miss.figures)["need_bytes"], {i.accelerator for i in question.instances}
+    every = tables.instances.values()
+    hosts = [host for gpu in sorted(gpus) for host in hosts_of(tables.accelerators[gpu], every, 1)]
+    host = host_with(hosts, float(need_bytes or 0.0))
+    if host is None:
+        return []
+    needs, has = f"{float(need_bytes or 0.0) / GIB:,.1f} GiB of host memory", f"{host.memory_bytes / GIB:,.0f} GiB"
+    enough = host.memory_bytes >= float(need_bytes or 0.0)
+    found = f"{host.name} has {has}" if enough else f"no machine of these GPUs has more than {has} ({host.name})"
+    return [f"{short.subject} would need a machine with {needs}: {found}; less lies there without --offload"]
 
 
 def promised(question: TrainingQuestion, tables: Catalog, *, is_asked: bool) -> tuple[TrainingSolution, float | None]:

@@ -33,8 +33,9 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import LARGEST_SIZE, parse_layout
 from gpufleet.layout.training import Drop
+from gpufleet.optimize.links import usual_machine
 from gpufleet.optimize.training_fit import TrainingFitQuestion, TrainingPlace, allowed_layouts, best_place
-from gpufleet.optimize.training_machines import trains_on, usual_training_machine
+from gpufleet.optimize.training_machines import hosts_of, trains_on, usual_training_machine
 from gpufleet.report.words import sentence
 from gpufleet.results.training import TrainingChange, TrainingFit
 
@@ -118,11 +119,12 @@ def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
 def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
     """The question that words ask, on usual machines of the GPU."""
     recipe = recipe_of(words)
-    batch = batch_of(words, recipe)
+    batch, instances = batch_of(words, recipe), tables.instances.values()
+    on_machine = min(words.num_gpus, usual_machine(words.gpu))
     return TrainingFitQuestion(
         words.arch,
         recipe,
-        usual_training_machine(words.gpu, network_of_gpu(words.gpu, tables.instances.values())),
+        usual_training_machine(words.gpu, network_of_gpu(words.gpu, instances)),
         words.num_gpus,
         batch,
         grid_of(words.layout, batch),
@@ -130,6 +132,7 @@ def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
         load_training_memory_constants(),
         calibration_of(tables),
         CONFIDENCE,
+        tuple(hosts_of(words.gpu, instances, on_machine)),
     )
 
 

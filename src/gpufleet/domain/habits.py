@@ -13,6 +13,8 @@ class Habits:
     `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech; `prompt_log_spread` and
     `answer_log_spread` are how far the logarithms of tokens spread from request to request; one's own electricity
     costs `electricity_usd_per_kwh`; more than `easily_had_gpus` of a type in a region are not had without asking.
+    Nobody rents more than `most_rented_gpus`, nor, beyond what is easily had, more than `most_times_machines` as many
+    machines for limits as for the load.
     Answers of a benchmark that says nothing of them reach `unstated_length_spread` below the longest.
     A step of training works on `fine_tuning_batch_tokens`, on `pretraining_batch_tokens` where a model is trained from
     nothing.
@@ -24,5 +26,7 @@ class Habits:
     unstated_length_spread: Sourced
     electricity_usd_per_kwh: Sourced
     easily_had_gpus: Sourced
+    most_rented_gpus: Sourced
+    most_times_machines: Sourced
     fine_tuning_batch_tokens: Sourced
     pretraining_batch_tokens: Sourced

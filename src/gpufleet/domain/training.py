@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, fields, replace
 from enum import Enum, IntEnum
 
@@ -151,6 +152,11 @@ class Recipe:
         return self.adapter is not None
 
     @property
+    def uses_host_memory(self) -> bool:
+        """Whether states, activations or weights lie in the memory of the machine."""
+        return self.optimizer.is_on_host or self.offloads_activations or self.offloads_weights
+
+    @property
     def keeps_activations(self) -> bool:
         """Whether activations wait for the backward pass in the memory of the device."""
         return not self.offloads_activations
@@ -291,7 +297,8 @@ QLORA_BASE = WeightFormat.uniform(NF4)
 class TrainingMachine:
     """One machine of a cluster: its GPUs, the link between them, and its network to the other machines.
 
-    `link_bytes_per_s` per GPU, `network_bytes_per_s` per machine, in one direction.
+    `link_bytes_per_s` per GPU, `network_bytes_per_s` per machine, in one direction. `host_memory_bytes` of the machine,
+    infinite where nobody states it.
     """
 
     accelerator: Accelerator
@@ -300,3 +307,4 @@ class TrainingMachine:
     link_bytes_per_s: float
     network_bytes_per_s: float
     network_is_assumed: bool = False
+    host_memory_bytes: float = math.inf

@@ -20,6 +20,8 @@ class TrainingMemoryConstants:
     routed tokens over the mean. The peak that an allocator reports is `allocator_ratio` times what is counted and
     `workspace_bytes`, within `peak_ratio`; beside it lie `context_bytes` and, with other GPUs, `communication_bytes`;
     `fragmentation_ratio` of the peak is held in pieces that nobody can use.
+    A machine needs `host_system_bytes` of its memory for itself, `host_process_bytes` for the process of each GPU, and
+    `host_pinned_ratio` times what lies there for the GPU.
     """
 
     eager_norm_bytes: Sourced
@@ -42,3 +44,6 @@ class TrainingMemoryConstants:
     context_bytes: Sourced
     communication_bytes: Sourced
     fragmentation_ratio: Sourced
+    host_system_bytes: Sourced
+    host_process_bytes: Sourced
+    host_pinned_ratio: Sourced

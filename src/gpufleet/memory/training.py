@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from functools import cached_property
 
@@ -33,7 +34,8 @@ class TrainingMemory:
     exceed what is freed by then, `step`: copies that the optimizer makes. `reused` is negative: gradients and copies
     that take the room of activations that are freed meanwhile.
     `peak` is what the allocator reports (PyTorch's peak of allocated memory), `total` what the device must have:
-    context, communication buffers and fragmentation included. `host_bytes` lie in host memory, per GPU.
+    context, communication buffers and fragmentation included. `host_bytes` lie in host memory, per GPU; the machine
+    needs `host_need_bytes` with all of its GPUs that train, and has `host_memory_bytes`, infinite where nobody says.
     """
 
     device_bytes: FloatArray
@@ -53,6 +55,8 @@ class TrainingMemory:
     communication: Band
     fragmentation: Band
     host_bytes: FloatArray
+    host_need_bytes: FloatArray
+    host_memory_bytes: FloatArray
 
     @cached_property
     def total(self) -> Band:
@@ -61,13 +65,18 @@ class TrainingMemory:
 
     @property
     def fits(self) -> BoolArray:
-        """Whether the expected total has room: verdicts `fits` and `tight`."""
-        return np.asarray(self.total.expected <= self.device_bytes)
+        """Whether the expected total has room, on the device and on its host: verdicts `fits` and `tight`."""
+        return np.asarray(self.total.expected <= self.device_bytes) & self.fits_host
 
     @property
     def fits_surely(self) -> BoolArray:
         """Whether the high end has room too."""
-        return np.asarray(self.total.high <= self.device_bytes)
+        return np.asarray(self.total.high <= self.device_bytes) & self.fits_host
+
+    @property
+    def fits_host(self) -> BoolArray:
+        """Whether the machine has the memory that lies outside of its devices; so it is where that is not known."""
+        return np.asarray(self.host_need_bytes <= self.host_memory_bytes)
 
     @property
     def verdicts(self) -> AnyArray:
@@ -87,8 +96,11 @@ def training_memory(
     layouts: TrainingLayouts,
     device_bytes: Floats,
     constants: TrainingMemoryConstants,
+    host_memory_bytes: Floats = math.inf,
 ) -> TrainingMemory:
     """The memory of every layout on its device; `device_bytes` is one size, or one of each device that layouts name.
+
+    So is `host_memory_bytes`, that of the machines.
 
     states + max(activations + logits, gradients + step) where gradients live for one step alone, else gradients +
     max(activations + logits, step); times what the allocator adds   [bytes]
@@ -110,7 +122,19 @@ def training_memory(
         communication=Band.of(constants.communication_bytes).scaled(joined),
         fragmentation=Band.of(constants.fragmentation_ratio).scaled(peak.expected),
         host_bytes=states.host + kept.host,
+        host_need_bytes=host_need_bytes(states.host + kept.host, layouts, constants),
+        host_memory_bytes=_of_devices(host_memory_bytes, layouts),
     )
+
+
+def host_need_bytes(host_bytes: FloatArray, layouts: TrainingLayouts, constants: TrainingMemoryConstants) -> FloatArray:
+    """What a machine must have beside its GPUs: system + GPUs x (process + pinned x what lies there of each)   [bytes].
+
+    GPUs: those of the layout that one machine holds.
+    """
+    of_gpu = constants.host_process_bytes.value + constants.host_pinned_ratio.value * host_bytes
+    on_machine = np.minimum(layouts.num_devices, layouts.ranks_per_node)
+    return np.asarray(constants.host_system_bytes.value + on_machine * of_gpu)
 
 
 def _of_devices(device_bytes: Floats, layouts: TrainingLayouts) -> FloatArray:

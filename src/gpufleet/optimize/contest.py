@@ -22,6 +22,7 @@ from gpufleet.optimize.market import (
     steady_machines,
 )
 from gpufleet.optimize.placement import Hosted, machines_for, once_per_host, over_hours
+from gpufleet.optimize.sensible import SensibleSize
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
@@ -158,6 +159,12 @@ class Contest:
         """Machines of every entrant at each rate [entrant, rate]."""
         of_host = self.hosts.counts(requests_per_s, demand, rates)
         return Counts(of_host.machines[self.host], of_host.quiet[self.host])
+
+    def sensible(self, counts: Counts, for_load: Counts, size: SensibleSize) -> Counts:
+        """The same but for numbers that nobody would rent, beside those that carry the load without limits."""
+        gpus = np.array([instance.gpu_count for instance in self.hosts.instances], dtype=np.float64)[self.host]
+        most = size.most_machines(for_load.machines, gpus[:, None])
+        return replace(counts, machines=np.where(counts.machines <= most, counts.machines, np.inf))
 
     def costs(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> FloatArray:
         """USD per hour of every entrant at each rate [entrant, rate]."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, priced_only
 from gpufleet.optimize.service import AnyQuestion, AnySolution
-from gpufleet.optimize.size import Capacity, at_limit
+from gpufleet.optimize.size import Capacity, at_limit, without_limits
 from gpufleet.records import dataclass
 
 FARTHEST_RATIO = 10.0
@@ -101,6 +101,19 @@ class Standing:
             return None
         return Winner(contest.offers[first], int(counts.machines[first, 0]), float(costs[first, 0]))
 
+    @cached_property
+    def counts(self) -> Counts:
+        """Machines of each entrant at the rate that is asked."""
+        demand = self.question.demand
+        return self.contest.counts(self.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
+
+    @cached_property
+    def sensible_counts(self) -> Counts:
+        """The same of those that somebody would rent."""
+        demand, unlimited = self.question.demand, without_limits(self.found).requests_per_s
+        for_load = self.contest.counts(unlimited, demand, demand.workload.rate_requests_per_s)
+        return self.contest.sensible(self.counts, for_load, self.question.size)
+
     def is_other(self, winner: Winner | None) -> bool:
         """Whether this is not the machine type and price kind of the answer."""
         return winner is None or key_of(winner.offer) != self.key
@@ -123,10 +136,12 @@ def cheap_flips(standing: Standing) -> list[Flip]:
 
 
 def price_flips(standing: Standing) -> list[Flip]:
-    """How dear the answer's machines may become (in all regions), and how cheap the nearest other must become."""
-    contest, demand = standing.contest, standing.question.demand
-    counts = contest.counts(standing.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
-    costs = contest.usd_of(np.arange(len(contest.offers)), counts, demand)[:, 0]
+    """How dear the answer's machines may become (in all regions), and how cheap the nearest other must become.
+
+    The nearest of those that somebody would rent: a price at which ten thousand machines win is none.
+    """
+    contest, counts = standing.contest, standing.counts
+    costs = contest.usd_of(np.arange(len(contest.offers)), standing.sensible_counts, standing.question.demand)[:, 0]
     others = np.where(contest.members(standing.key), np.inf, costs)
     found = [price_flip(standing, counts, PRICE, standing.chosen, MOST_DOUBLINGS)]
     if np.isfinite(others).any():
@@ -160,11 +175,10 @@ def price_flip(standing: Standing, counts: Counts, quantity: str, entrant: int, 
 
 def quota_flips(standing: Standing) -> list[Flip]:
     """Of how many machines more could be had so that they win, the cheapest first; each machine type once."""
-    contest, demand = standing.contest, standing.question.demand
-    counts = contest.counts(standing.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
+    contest, demand, counts = standing.contest, standing.question.demand, standing.sensible_counts
     every = np.arange(len(contest.offers))
     usd = contest.without_bounds().usd_of(every, counts, demand)[:, 0]
-    now = contest.usd_of(every, counts, demand)[standing.chosen, 0]
+    now = contest.usd_of(every, standing.counts, demand)[standing.chosen, 0]
     flips: dict[Key, Flip] = {}
     for entrant in (int(e) for e in np.argsort(usd, kind="stable") if usd[e] < now):
         offer, needed = contest.offers[entrant], int(counts.machines[entrant, 0])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property, reduce
 from itertools import combinations
 from typing import cast
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
@@ -21,10 +20,11 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import INPUT, OUTPUT, RATE
 from gpufleet.optimize.lengths import Field, at_lengths, priced_only
 from gpufleet.optimize.service import AnyQuestion, AnySolution
-from gpufleet.optimize.size import Capacity, at_limit
+from gpufleet.optimize.size import Capacity, at_limit, without_limits
 from gpufleet.records import dataclass
 
-FARTHEST_RATIO, CLOSE_RATIO, LENGTH_CLOSE_RATIO = 10.0, 1 + 1e-7, 1.01
+FARTHEST_RATIO, FARTHEST_LIMIT_RATIO = 10.0, 1e9
+CLOSE_RATIO, LENGTH_CLOSE_RATIO = 1 + 1e-7, 1.01
 BUDGET, MACHINES = "budget", "machines to be had"
 By = Mapping[str, float]
 """By how many times each quantity gives way."""
@@ -55,19 +55,28 @@ class Plight:
     field: Callable[[], Field] | None = None
 
     @property
+    def limits(self) -> list[str]:
+        """The objectives, by their labels."""
+        return [limit.label for limit in self.question.demand.workload.slo.limits]
+
+    @property
     def quantities(self) -> list[str]:
         """What may give way, but for prices: objectives, rate, lengths, the number of machines."""
-        labels = [limit.label for limit in self.question.demand.workload.slo.limits]
         lengths = [INPUT, OUTPUT] if self.field is not None else []
-        return [*labels, RATE, *lengths, *([MACHINES] if np.isfinite(self.contest.supply).any() else [])]
+        return [*self.limits, RATE, *lengths, *([MACHINES] if np.isfinite(self.contest.supply).any() else [])]
 
     def helped(self, by: By) -> Help | None:
-        """Who serves where quantities give way by these factors, whatever the budget; None where nobody does."""
-        contest, requests_per_s = self.contended(by)
+        """Who serves where quantities give way by these factors, whatever the budget; None where nobody does.
+
+        Of a sensible size: what takes more machines is no help.
+        """
+        contest, found, unlimited = self.contended(by)
         free = replace(contest, purse=replace(contest.purse, most_usd_per_hour=math.inf))
         free = free.without_bounds() if MACHINES in by else free
         demand = self.question.demand
-        counts = free.counts(requests_per_s, demand, demand.workload.rate_requests_per_s / by.get(RATE, 1.0))
+        rate = demand.workload.rate_requests_per_s / by.get(RATE, 1.0)
+        within, for_load = (free.counts(each.requests_per_s, demand, rate) for each in (found, unlimited))
+        counts = free.sensible(within, for_load, self.question.size)
         costs = free.usd_of(np.arange(len(free.offers)), counts, demand)
         first = int(winners(costs)[0])
         if first == NOBODY:
@@ -76,21 +85,36 @@ class Plight:
         over = cost / contest.purse.most_usd_per_hour
         return Help({**by, BUDGET: over} if over > 1 else by, free.offers[first], int(counts.machines[first, 0]), cost)
 
-    def contended(self, by: By) -> tuple[Contest, FloatArray]:
-        """Who takes part, and what each copy sustains where limits and lengths give way."""
+    @classmethod
+    def of(cls, question: AnyQuestion, solution: AnySolution) -> Plight:
+        """The plight of a question with its solution."""
+        return cls(question, solution.found, Contest.of(question, solution), field_of(question, solution))
+
+    @cached_property
+    def unlimited(self) -> Capacity:
+        """What the copies sustain where no limit has to hold."""
+        return without_limits(self.found)
+
+    def contended(self, by: By) -> tuple[Contest, Capacity, Capacity]:
+        """Who takes part, and what each copy sustains where limits and lengths give way, and without any limit."""
         workload = self.question.demand.workload
         if self.field is not None and not by.keys().isdisjoint((INPUT, OUTPUT)):
             means = workload.input_tokens / by.get(INPUT, 1.0), workload.output_tokens / by.get(OUTPUT, 1.0)
             shorter, field = at_lengths(self.question.demand, *means), self.field()
-            return field.contest, field.requests_per_s(replace(shorter, workload=with_limits(shorter.workload, by)))
+            found = field.found(replace(shorter, workload=with_limits(shorter.workload, by)))
+            return field.contest, found, without_limits(found)
         found = self.found
         for limit in workload.slo.limits:
             if limit.label in by:
                 found = at_limit(found, limit, limit.limit_s * by[limit.label])
-        return self.contest, found.requests_per_s
+        return self.contest, found, self.unlimited
 
     def least(self, quantities: tuple[str, ...]) -> Help | None:
-        """The smallest factor, the same for all of these quantities, by which they have to give way."""
+        """The smallest factor, the same for all of these quantities, by which they have to give way.
+
+        Limits, alone or with the budget, may give way as far as it takes: what no machine meets has a nearest value
+        that some do.
+        """
         if quantities == (BUDGET,):
             return self.helped({})
         others = tuple(q for q in quantities if q != BUDGET)
@@ -103,12 +127,24 @@ class Plight:
         if others == (MACHINES,):
             return at(1.0)
         has_length = not {INPUT, OUTPUT}.isdisjoint(quantities)
-        return nearest(at, LENGTH_CLOSE_RATIO if has_length else CLOSE_RATIO)
+        farthest = FARTHEST_LIMIT_RATIO if set(others) <= set(self.limits) else FARTHEST_RATIO
+        return nearest(at, farthest, LENGTH_CLOSE_RATIO if has_length else CLOSE_RATIO)
+
+    def tightened(self, found: Help, limit: str) -> Help:
+        """The same help with one of its limits as tight as the others allow."""
+        others = {name: ratio for name, ratio in found.by.items() if name not in (limit, BUDGET)}
+        paid = found.by.get(BUDGET, 1.0)
+
+        def at(ratio: float) -> Help | None:
+            closer = self.helped({**others, limit: ratio} if ratio > 1 else others)
+            return closer if closer is not None and closer.by.get(BUDGET, 1.0) <= paid else None
+
+        return at(1.0) or nearest(at, found.by[limit], CLOSE_RATIO) or found
 
 
-def nearest(at: Callable[[float], Help | None], close_ratio: float) -> Help | None:
+def nearest(at: Callable[[float], Help | None], farthest: float, close_ratio: float) -> Help | None:
     """The help at the smallest factor; None where even the largest does not help."""
-    far, near = FARTHEST_RATIO, 1.0
+    far, near = farthest, 1.0
     found = at(far)
     while found is not None and far / near > close_ratio:
         middle = math.sqrt(near * far)
@@ -128,17 +164,45 @@ def with_limits(workload: Workload, by: By) -> Workload:
 
 
 def helping_changes(question: AnyQuestion, solution: AnySolution) -> list[Help]:
-    """Single changes after which something serves, the smallest first; the smallest pair where none does."""
-    contest = Contest.of(question, solution)
-    if not contest.offers:
+    """Single changes after which a plan of sensible size serves, the smallest first.
+
+    Where none does: the smallest pair by the same factor, or else as few limits as it takes together.
+    """
+    plight = Plight.of(question, solution)
+    if not plight.contest.offers:
         return []
-    plight = Plight(question, solution.found, contest, field_of(question, solution))
     every = [*plight.quantities, *([BUDGET] if math.isfinite(question.purse.most_usd_per_hour) else [])]
     singles = sorted(changes(plight, ((q,) for q in every)), key=lambda found: found.ratio)
     if singles:
         return singles
-    pairs = changes(plight, combinations(every, 2))
-    return sorted(pairs, key=lambda found: found.ratio)[:1]
+    pairs = sorted(changes(plight, combinations(every, 2)), key=lambda found: found.ratio)
+    return pairs[:1] or limits_together(plight)
+
+
+def limits_together(plight: Plight) -> list[Help]:
+    """How far limits have to give way together, and the budget where they do not suffice; none where others hinder.
+
+    All by the smallest factor at first; then one limit after the other is tightened as far as the others allow.
+    """
+    limits = tuple(plight.limits)
+    found = (plight.least(limits) or plight.least((*limits, BUDGET))) if limits else None
+    return [] if found is None else [reduce(plight.tightened, plight.limits, found)]
+
+
+def sensible_answer(question: AnyQuestion, solution: AnySolution) -> Help | None:
+    """The cheapest plan of sensible size of a solved question, within the budget; None where there is none."""
+    plight = Plight.of(question, solution)
+    found = plight.helped({}) if plight.contest.offers else None
+    return None if found is None or BUDGET in found.by else found
+
+
+def is_sensible(question: AnyQuestion, solution: AnySolution) -> bool:
+    """Whether what serves has a sensible size somewhere; several offers together have."""
+    if not solution.ranked:
+        return True
+    first = solution.ranked[0].placement
+    few = first.instance.gpu_count * first.instance_count <= question.size.easily_had_gpus
+    return few or sensible_answer(question, solution) is not None
 
 
 def changes(plight: Plight, tried: Iterator[tuple[str, ...]]) -> list[Help]:

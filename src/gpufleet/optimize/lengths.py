@@ -17,6 +17,7 @@ from gpufleet.optimize.contest import Contest, Counts
 from gpufleet.optimize.copies.decoder import WriterQuestion, capacity, holds_longest, mixed_room
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.replicas import MemoryModel, Rejections, replicas
+from gpufleet.optimize.size import Capacity
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.token_lengths import at_means
@@ -46,16 +47,16 @@ class Field:
             Contest.among(question, candidates),
         )
 
-    def requests_per_s(self, demand: Demand) -> FloatArray:
+    def found(self, demand: Demand) -> Capacity:
         """What each replica sustains within the objectives; 0 where it does not fit."""
         curves = load_curves_of(self.model, demand.workload, held_sequences(self.memory, demand))
         caution = Caution.at(demand.confidence, self.model, curves.batch, demand.lengths)
-        return capacity(curves, demand, caution).requests_per_s
+        return capacity(curves, demand, caution)
 
     def heat(self, demand: Demand) -> Heat:
         """Who runs under a demand, and how many machines each then needs."""
         rate = demand.workload.rate_requests_per_s
-        return Heat(self.contest, self.contest.counts(self.requests_per_s(demand), demand, rate), demand)
+        return Heat(self.contest, self.contest.counts(self.found(demand).requests_per_s, demand, rate), demand)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.dated import solved_on_dated
+from gpufleet.optimize.helping import is_sensible
 from gpufleet.optimize.market import bought
 from gpufleet.optimize.placement import place_all
 from gpufleet.optimize.replicas import Rejections
@@ -26,11 +27,16 @@ def solved_as_promised(
     is_asked: bool,
     is_served: Callable[[ServeQuestion[M], S], bool] = lambda _, solution: bool(solution.ranked),
 ) -> tuple[ServeQuestion[M], S]:
-    """The question that is kept, and its solution; a confidence that `is_asked` for does not give way."""
+    """The question that is kept, and its solution; a confidence that `is_asked` for does not give way.
+
+    What is kept only by more machines than anybody rents gives way to a plan of sensible size.
+    """
     asked, solution = solved_on_dated(question, solve)
-    if is_asked or asked.demand.confidence == EXPECTED or is_served(asked, solution):
+    is_kept = is_served(asked, solution)
+    if is_asked or asked.demand.confidence == EXPECTED or (is_kept and is_sensible(asked, solution)):
         return asked, solution
-    return solved_on_dated(replace(question, demand=replace(question.demand, confidence=EXPECTED)), solve)
+    gamble = solved_on_dated(replace(question, demand=replace(question.demand, confidence=EXPECTED)), solve)
+    return (asked, solution) if is_kept and not is_sensible(*gamble) else gamble
 
 
 def missed_confidence(asked: ServeQuestion[M], kept: ServeQuestion[M]) -> float | None:

@@ -18,6 +18,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, Purse, bought
 from gpufleet.optimize.placement import Placement, place_all
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.sensible import SensibleSize
 from gpufleet.optimize.size import LOAD, ROOM, Capacity
 from gpufleet.records import dataclass
 
@@ -29,7 +30,8 @@ M_co = TypeVar("M_co", bound=Model[Copies], covariant=True)
 class ServeQuestion(Generic[M_co]):
     """A model, the machine types with their offers, the demand and what may be spent.
 
-    `undated` prices stand beside the offers: no answer rests on them, and one that they beat says so.
+    `undated` prices stand beside the offers: no answer rests on them, and one that they beat says so. Changes of the
+    question that are told lead to plans of a sensible `size`.
     """
 
     model: M_co
@@ -38,6 +40,7 @@ class ServeQuestion(Generic[M_co]):
     demand: Demand
     purse: Purse = field(default_factory=Purse)
     undated: tuple[Offer, ...] = ()
+    size: SensibleSize = field(default_factory=SensibleSize)
 
 
 @dataclass(frozen=True, eq=False)

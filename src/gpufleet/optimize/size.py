@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from gpufleet.records import dataclass
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
 JUST_INSIDE = 1 - 1e-9
-LOAD, ROOM, SATURATION, UNSOLD = "load", "KV room", "throughput", "no price"
+LOAD, ROOM, SATURATION = "load", "KV room", "throughput"
 
 
 class RateCurves(Protocol):
@@ -114,6 +114,13 @@ def ratio_of(reason: str, objectives: Mapping[str, FloatArray], caution: Caution
 def at_limit(found: Capacity, limit: Limit, limit_s: float) -> Capacity:
     """The same replicas with another value of one limit: only what it allows is found anew."""
     strains = {**found.strains, limit.label: found.planned_s(limit.label) / limit_s}
+    sustained, ratio = found.sustained_requests_per_s, found.headroom_ratio
+    return capacity_within(found.curves, found.objectives_s, strains, sustained, found.caution, ratio)
+
+
+def without_limits(found: Capacity) -> Capacity:
+    """The same replicas where nothing has to hold but what they carry and hold at all."""
+    strains = {reason: strain for reason, strain in found.strains.items() if reason not in found.objectives_s}
     sustained, ratio = found.sustained_requests_per_s, found.headroom_ratio
     return capacity_within(found.curves, found.objectives_s, strains, sustained, found.caution, ratio)
 
@@ -243,11 +250,3 @@ def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limi
     row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
     seconds = [(x, float(found.planned_s(x.label)[row, column]), row) for x in limits]
     return [(limit, needed, at) for limit, needed, at in seconds if needed > limit.limit_s]
-
-
-def among(found: Capacity, rows: BoolArray) -> Capacity:
-    """The same capacity where only these candidates may be chosen."""
-    shut = np.broadcast_to(~rows[:, None], found.curves.requests_per_s.shape)
-    return replace(
-        found, breaks={**found.breaks, UNSOLD: shut}, requests_per_s=np.where(rows, found.requests_per_s, 0.0)
-    )

@@ -16,6 +16,7 @@ from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.layout.training import Cluster, Drop, Grid, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
+from gpufleet.optimize.training_machines import HostMemory, host_with, rising_memory
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
@@ -27,7 +28,11 @@ MOST_MICRO_BATCH, SEQUENCE_STEP_TOKENS = 4096, 256
 
 @dataclass(frozen=True, eq=False)
 class TrainingFitQuestion:
-    """A model under a recipe on so many GPUs of one kind of machine; a layout fits with `confidence`."""
+    """A model under a recipe on so many GPUs of one kind of machine; a layout fits with `confidence`.
+
+    `hosts` are machine types that hold them, those of fewest GPUs first: what lies outside of the GPUs takes the first
+    that is large enough.
+    """
 
     arch: Architecture
     recipe: Recipe
@@ -39,6 +44,7 @@ class TrainingFitQuestion:
     memory: TrainingMemoryConstants
     calibration: Calibration
     confidence: float
+    hosts: tuple[HostMemory, ...] = ()
 
     @property
     def cluster(self) -> Cluster:
@@ -69,6 +75,12 @@ class TrainingPlace:
         """Whether the expected total has room."""
         return bool(self.memory.fits[0])
 
+    @property
+    def host(self) -> HostMemory | None:
+        """The machine type that holds what lies outside of the GPUs, or has most; None where nothing lies there."""
+        need_bytes = float(self.memory.host_need_bytes[0])
+        return host_with(self.question.hosts, need_bytes) if self.question.recipe.uses_host_memory else None
+
 
 def allowed_layouts(question: TrainingFitQuestion) -> tuple[TrainingLayouts, list[Drop]]:
     """Every layout of the GPUs that the rules allow, and how many each rule dropped."""
@@ -77,25 +89,44 @@ def allowed_layouts(question: TrainingFitQuestion) -> tuple[TrainingLayouts, lis
 
 
 def best_place(question: TrainingFitQuestion) -> TrainingPlace | None:
-    """The fastest layout that fits surely, else as expected, else the one with least memory; None: there is none."""
+    """The layout on the smallest machines whose memory lets any fit, else on those with most of it; None: none."""
+    place = None
+    for host in rising_memory(question.hosts) if question.recipe.uses_host_memory else ():
+        machine = replace(question.machine, host_memory_bytes=host.memory_bytes)
+        place = best_on_machine(replace(question, machine=machine))
+        if place is None or place.fits:
+            return place
+    return place or best_on_machine(question)
+
+
+def best_on_machine(question: TrainingFitQuestion) -> TrainingPlace | None:
+    """The fastest layout that fits surely, else as expected; None: there is none.
+
+    Else the one with least host memory of those that fit the GPUs, else the one with least memory.
+    """
     layouts, _ = allowed_layouts(question)
     if not len(layouts):
         return None
     memory = memory_of(question, layouts)
     expected = np.asarray(memory.total.expected)
-    sure = short_bytes(question, memory) <= 0
+    sure = (short_bytes(question, memory) <= 0) & memory.fits_host
     for fitting in (sure, memory.fits):
         if fitting.any():
             kept = layouts.take(fitting)
             row = int(np.argmin(step_terms(timed(question, kept)).total))
             return TrainingPlace(question, kept.take(np.array([row])), len(layouts))
-    return TrainingPlace(question, layouts.take(np.array([int(np.argmin(expected))])), len(layouts))
+    of_gpu = expected <= memory.device_bytes
+    missing = np.where(of_gpu, memory.host_need_bytes, np.inf) if of_gpu.any() else expected
+    return TrainingPlace(question, layouts.take(np.array([int(np.argmin(missing))])), len(layouts))
 
 
 def memory_of(question: TrainingFitQuestion, layouts: TrainingLayouts) -> TrainingMemory:
     """The memory of layouts on these GPUs."""
     q = question
-    return training_memory(q.arch, q.recipe, layouts, q.machine.accelerator.memory_bytes, q.memory)
+    machine = q.machine
+    return training_memory(
+        q.arch, q.recipe, layouts, machine.accelerator.memory_bytes, q.memory, machine.host_memory_bytes
+    )
 
 
 def short_bytes(question: TrainingFitQuestion, memory: TrainingMemory) -> FloatArray:
@@ -141,7 +172,8 @@ def with_sequence(question: TrainingFitQuestion, tokens: int) -> TrainingFitQues
 
 def fits_surely(question: TrainingFitQuestion, layouts: TrainingLayouts) -> bool:
     """Whether a layout fits with the confidence of the question."""
-    return bool(short_bytes(question, memory_of(question, layouts))[0] <= 0)
+    memory = memory_of(question, layouts)
+    return bool(short_bytes(question, memory)[0] <= 0 and memory.fits_host[0])
 
 
 def largest(holds: Callable[[int], bool], most: int) -> int | None:

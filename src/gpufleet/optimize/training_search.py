@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.domain.training_runs import TrainingRuns
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, training_layouts
-from gpufleet.memory.training import training_memory
+from gpufleet.memory.training import TrainingMemory, training_memory
 from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.spot_plays import SpotPlays
@@ -36,8 +36,11 @@ from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime
 from gpufleet.records import dataclass
+from gpufleet.units import GIB
 
 TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
+HOST_TOO_SMALL = Reason("training_host_too_small")
+HostKey = tuple[str, float, bool, float, float, float, bool]
 MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power)))
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
 LEAST_USE_RATIO = 1 / 16
@@ -131,9 +134,9 @@ class TrainingSearch:
     calibration: Calibration
 
     @cached_property
-    def hosts(self) -> dict[tuple[str, float, bool, float, float, bool], int]:
+    def hosts(self) -> dict[HostKey, int]:
         """Machines that differ, by what decides how fast they train, and the place of each among `machines`."""
-        found: dict[tuple[str, float, bool, float, float, bool], int] = {}
+        found: dict[HostKey, int] = {}
         for instance in self.question.instances:
             if self.runs_on(instance):
                 found.setdefault(self.host_of(instance), len(found))
@@ -154,18 +157,28 @@ class TrainingSearch:
         gpu = self.question.accelerators[instance.accelerator]
         return instance.gpu_count >= 1 and trains_on(gpu, self.question.recipe.formats.peak)
 
-    def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float, bool]:
-        """What decides how fast machines of a type train together."""
+    def host_of(self, instance: Instance) -> HostKey:
+        """What decides how fast machines of a type train together: their own memory too, where anything lies there."""
         network = self.question.around.networks[instance.cloud, instance.name]
-        return (*instance.host, network.bytes_per_s.expected, network.is_known)
+        has_known = self.question.recipe.uses_host_memory and instance.memory_gib is not None
+        host_bytes = (instance.memory_gib or 0.0) * GIB if has_known else math.inf
+        return (*instance.host, host_bytes, network.bytes_per_s.expected, network.is_known)
 
     def machine_of(
-        self, accelerator: str, gpu_count: float, is_switched: bool, link: float, network: float, is_known: bool
+        self,
+        accelerator: str,
+        gpu_count: float,
+        is_switched: bool,
+        link: float,
+        host_bytes: float,
+        network: float,
+        is_known: bool,
     ) -> TrainingMachine:
         """The machine of a host; GPUs whose link nobody knows exchange through their slots."""
         gpu = self.question.accelerators[accelerator]
         known = link or pcie_bytes_per_s(gpu.pcie_generation)
-        return TrainingMachine(gpu, int(gpu_count), not (is_switched and link), known, network, not is_known)
+        is_pcie = not (is_switched and link)
+        return TrainingMachine(gpu, int(gpu_count), is_pcie, known, network, not is_known, host_bytes)
 
     def most_joined(self, device: int) -> float:
         """How many machines of a host work together."""
@@ -260,14 +273,36 @@ class TrainingSearch:
         """Which layouts have room with the confidence of the goal; the others are counted."""
         q = self.question
         sizes = np.array([m.accelerator.memory_bytes for m in self.machines])
-        memory = training_memory(q.arch, q.recipe, layouts, sizes if len(sizes) > 1 else sizes[0], q.memory)
+        hosts = np.array([m.host_memory_bytes for m in self.machines])
+        memory = training_memory(q.arch, q.recipe, layouts, sizes, q.memory, hosts)
         expected, high = np.asarray(memory.total.expected), np.asarray(memory.total.high)
         surer = normal_quantile(q.goal.confidence) / normal_quantile(HIGH_END)
         short = expected + surer * (high - expected) - memory.device_bytes
-        fits = short <= 0
+        has_room = short <= 0
         if rejections is not None:
-            count_too_large(short, fits, part, clusters, rejections)
-        return np.asarray(fits)
+            self.count_short(short, memory, part, clusters, rejections)
+        return np.asarray(has_room & memory.fits_host)
+
+    def count_short(
+        self,
+        short: FloatArray,
+        memory: TrainingMemory,
+        part: IntArray,
+        clusters: Sequence[Cluster],
+        rejections: Rejections,
+    ) -> None:
+        """Count layouts for which a GPU is too small, and those for which the machine beside it is."""
+
+        def of_gpu(row: int) -> Reason:
+            return Reason.of("short_by", missing_bytes=float(short[row]))
+
+        def of_host(row: int) -> Reason:
+            need, has = float(memory.host_need_bytes[row]), float(memory.host_memory_bytes[row])
+            return Reason.of("needs_host_memory", need_bytes=need, has_bytes=has)
+
+        beside = np.where(short <= 0, memory.host_need_bytes - memory.host_memory_bytes, np.nan)
+        count_short(TOO_LARGE, short, of_gpu, part, clusters, rejections)
+        count_short(HOST_TOO_SMALL, beside, of_host, part, clusters, rejections)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,18 +326,27 @@ def gpus_words(cluster: Cluster) -> str:
     return f"{cluster.num_gpus}x {cluster.machine.accelerator.name}"
 
 
-def count_too_large(
-    short_bytes: FloatArray, fits: BoolArray, part: IntArray, clusters: Sequence[Cluster], rejections: Rejections
+def count_short(
+    reason: Reason,
+    short_bytes: FloatArray,
+    miss_of: Callable[[int], Reason],
+    part: IntArray,
+    clusters: Sequence[Cluster],
+    rejections: Rejections,
 ) -> None:
-    """Count layouts that do not fit by cluster; where none of a cluster fits, how much the nearest is short by."""
+    """Count layouts that do not fit by cluster; where none of a cluster fits, how far the nearest misses.
+
+    What is not a number is not asked of a layout.
+    """
     for index, cluster in enumerate(clusters):
-        own = part == index
-        dropped = int((own & ~fits).sum())
+        own = np.flatnonzero(part == index)
+        dropped = int((short_bytes[own] > 0).sum())
         if dropped:
-            nearest = float(short_bytes[own].min())
-            miss = Reason.of("short_by", missing_bytes=nearest) if nearest > 0 else None
-            size = nearest if nearest > 0 else math.inf
-            rejections.add(Rejection(TOO_LARGE, gpus_words(cluster), miss, size, dropped))
+            nearest = int(own[np.nanargmin(short_bytes[own])])
+            is_short = bool(short_bytes[nearest] > 0)
+            miss = miss_of(nearest) if is_short else None
+            size = float(short_bytes[nearest]) if is_short else math.inf
+            rejections.add(Rejection(reason, gpus_words(cluster), miss, size, dropped))
 
 
 def fastest(time: TrainingTime, part: IntArray, clusters: Sequence[Cluster]) -> dict[int, RatedCluster]:

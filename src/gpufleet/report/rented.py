@@ -74,7 +74,8 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
     """How surely a plan `holds`, and whether it `breaks` at the high end of its ranges, as a sentence."""
     if plan.missed_confidence is not None:
         does = f"{verb}{holds}"
-        return f"No plan {does} at {percent(plan.missed_confidence)} confidence: this one {does} as expected."
+        sure = percent(plan.missed_confidence)
+        return f"No plan of sensible size {does} at {sure} confidence: this one {does} as expected."
     sure = "as expected" if plan.confidence <= EXPECTED else f"at {percent(plan.confidence)} confidence"
     if is_tight:
         return f"{TIGHT}: {holds} {sure}, {breaks} at {percent(HIGH_END)}."

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan
 
 SHOWN_REJECTIONS = 6
+TIGHTER = "A tighter limit takes far more machines than the load does."
 SPREAD = "spread of lengths"
 NOTHING_HELPS = "No change of one of its parts helps, and none of two of them by the same factor up to 10."
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
@@ -49,6 +50,7 @@ def relaxation_table(plan: ServicePlan, lower: str = "", engines: str = "") -> T
     together = any(r.together for r in plan.relaxations)
     how = "No single one is enough: all of these are needed together." if together else "Any one of these is enough."
     notes = [how] if len(rows) > 1 else []
+    notes += [TIGHTER] if any(r.asked_s is not None for r in plan.relaxations) else []
     notes += untried_line(plan, lower, engines) if lower else []
     return Table(columns, rows, "The smallest change that helps", notes, empty=NOTHING_HELPS)
 

@@ -10,7 +10,7 @@ from gpufleet.report.numbers import amount, count, duration, percent, plural, si
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.rented import machines
-from gpufleet.report.training_memory import memory_table, terms_table
+from gpufleet.report.training_memory import host_text, memory_table, terms_table
 from gpufleet.results.base import Figure
 from gpufleet.results.training import TrainingDeployment, TrainingLayout, TrainingPlan, TrainingSpeed
 from gpufleet.units import GIB, MIB, MILLISECOND, PERCENT
@@ -107,9 +107,10 @@ def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
     x = d.layout
     idle = "" if not d.idle_gpus else f"; {plural(d.idle_gpus, 'GPU')} idle"
     total, room = d.memory.total_bytes, d.memory.device_bytes
+    host = f", host memory {host_text(d.memory)}" if d.memory.host_bytes else ""
     return (
         f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, recompute {x.recompute}; "
-        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({d.memory.verdict}){idle}."
+        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({d.memory.verdict}){host}{idle}."
     )
 
 

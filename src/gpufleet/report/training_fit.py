@@ -16,7 +16,7 @@ METHODS = {"full": "Training all weights of", "lora": "LoRA of", "qlora": "QLoRA
 
 def training_fit_page(result: TrainingFit, *, explain: bool = False) -> Page:
     """Verdict, a bar for each term, the layout, the most that fits; when it does not fit, what would help."""
-    tables = [memory_table(result.estimate.memory)]
+    tables = [memory_table(result.estimate.memory, result.host_machine)]
     tables += [] if result.fits else [changes_table(result)]
     if explain:
         tables += [terms_table(result.estimate.memory), step_table(result.estimate.speed)]
@@ -34,6 +34,11 @@ def asked_text(result: TrainingFit) -> str:
 def headline(result: TrainingFit) -> str:
     """The verdict in one sentence."""
     memory = result.estimate.memory
+    if memory.fits_gpu and not memory.fits_host:
+        needs = f"a machine needs {gib(memory.host_need_bytes)} of host memory"
+        held = f"{memory.verdict}; the GPU holds its {memory_text(result)}"
+        most = f"{result.host_machine} has most, {gib(memory.host_memory_bytes)}"
+        return f"{asked_text(result)}: {held}, but {needs}, and {most}."
     end = "" if result.fits else f"; no layout of {count(result.num_layouts)} needs less" * (result.num_layouts > 1)
     return f"{asked_text(result)}: {memory.verdict}, {memory_text(result)}{end}."
 
@@ -108,9 +113,15 @@ def changes_table(result: TrainingFit) -> Table:
         Column("host_bytes", "host bytes", where="data"),
     ]
     rows = [change_row(change) for change in result.changes]
-    hosts = [f"{c.change}: {gib(c.host_bytes)} of host memory a GPU." for c in result.changes if c.host_bytes]
+    hosts = [host_line(c) for c in result.changes if c.host_bytes]
     empty = "No change of recomputation, optimizer, precision, sequence or method, and no 8 times the GPUs, is enough."
     return Table(columns, rows, "Smallest changes that make it fit", hosts, 0 if rows else None, empty)
+
+
+def host_line(change: TrainingChange) -> str:
+    """What a change needs of a machine's own memory, and which machine has it."""
+    such_as = f", such as {change.host_machine}" if change.host_machine else ""
+    return f"{change.change}: a machine with {gib(change.host_need_bytes)} of host memory{such_as}."
 
 
 def change_row(change: TrainingChange) -> Row:

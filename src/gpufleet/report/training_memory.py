@@ -28,8 +28,11 @@ TERMS = {
 BAR_WIDTH = 34
 
 
-def memory_table(memory: TrainingMemoryFigures) -> Table:
-    """Every term of the fullest GPU with a bar; the last row is all of it against what the GPU has."""
+def memory_table(memory: TrainingMemoryFigures, machine: str = "") -> Table:
+    """Every term of the fullest GPU with a bar; the last row is all of it against what the GPU has.
+
+    `machine`: the type whose memory holds what lies outside of its GPUs, where it is not named elsewhere.
+    """
     room = f"{memory.device_bytes / GIB:.1f} GiB"
     columns = [
         Column("name", "memory of the fullest GPU"),
@@ -46,8 +49,23 @@ def memory_table(memory: TrainingMemoryFigures) -> Table:
     ]
     rows = [part_row(part, widest, memory.device_bytes) for part in parts]
     bars = [part_svg(part, AIR * widest, memory.device_bytes) for part in parts]
-    notes = [f"{gib(memory.host_bytes)} a GPU lie in host memory beside it."] if memory.host_bytes else []
+    notes = host_lines(memory, machine)
     return Table(columns, rows, notes=notes, bars=bars, bars_header=f"of {room} (line)")
+
+
+def host_lines(memory: TrainingMemoryFigures, machine: str) -> list[str]:
+    """What lies in host memory, where anything does, and what the machine needs for that."""
+    if not memory.host_bytes:
+        return []
+    needs = f"{gib(memory.host_need_bytes)}, as {machine} has" if machine and memory.fits_host else host_text(memory)
+    return [f"{gib(memory.host_bytes)} a GPU lie in host memory beside it: a machine needs {needs}."]
+
+
+def host_text(memory: TrainingMemoryFigures) -> str:
+    """What a machine needs of its memory, and has where that is stated: '37.9 of 64.0 GiB'."""
+    if memory.host_memory_bytes is None:
+        return f"{gib(memory.host_need_bytes)}, and nobody states what it has"
+    return f"{memory.host_need_bytes / GIB:,.1f} of {memory.host_memory_bytes / GIB:,.1f} GiB"
 
 
 @dataclass(frozen=True)

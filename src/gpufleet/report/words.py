@@ -54,6 +54,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_in_backward": "stepping in the backward pass takes one micro-batch a step (--batch)",
     "training_spot_gang": "more than 8 machines on spot at once are seldom had (--pricing spot asks for them)",
     "training_too_large": "does not fit in memory",
+    "training_host_too_small": "does not fit in host memory",
     "training_device": "no training stack on this GPU, or none in {arithmetic} (--precision)",
     "training_counts": "{gpus} GPUs are no whole number of machines, or of too many small ones",
     "training_no_layout": "no layout deals out so many GPUs",
@@ -118,6 +119,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "schedule_more_budget": "with a budget of {usd}",
     # how far it missed
     "short_by": "short by {missing_bytes} per GPU",
+    "needs_host_memory": "needs {need_bytes} on a machine of {has_bytes}",
     "input_short_by": "short by {missing_bytes}",
     "needs_tokens": "{longest_tokens} tokens",
     "at_best": "{least_s} at best",

@@ -62,19 +62,35 @@ class TrainingSpeed(Result):
 
 
 class TrainingMemoryFigures(Result):
-    """Memory of the fullest GPU of a layout, by term, and whether it fits."""
+    """Memory of the fullest GPU of a layout, by term, and whether it fits.
+
+    `host_bytes` of each GPU lie in host memory; the machine needs `host_need_bytes` of its own `host_memory_bytes`,
+    which is None where nothing lies there or nobody says how much there is.
+    """
 
     total_bytes: Figure
     peak_bytes: Figure
     device_bytes: float
     host_bytes: float
+    host_need_bytes: float = 0.0
+    host_memory_bytes: float | None = None
     terms: list[ExplainedTerm]
     verdict: str
 
     @property
     def fits(self) -> bool:
         """Whether the expected total has room."""
+        return self.fits_gpu and self.fits_host
+
+    @property
+    def fits_gpu(self) -> bool:
+        """Whether the expected total has room on the GPU."""
         return self.total_bytes.value <= self.device_bytes
+
+    @property
+    def fits_host(self) -> bool:
+        """Whether the machine has room for what lies outside of its GPUs, as far as is known."""
+        return self.host_memory_bytes is None or self.host_need_bytes <= self.host_memory_bytes
 
 
 class TrainingEstimate(Result):
@@ -149,7 +165,10 @@ class LargestThatFits(Result):
 
 
 class TrainingChange(Result):
-    """A change of the question with which it fits: what to say instead, and the memory then."""
+    """A change of the question with which it fits: what to say instead, and the memory then.
+
+    Where something lies in host memory, its machine needs `host_need_bytes`, as `host_machine` has.
+    """
 
     change: str
     flag: str
@@ -158,6 +177,8 @@ class TrainingChange(Result):
     total_bytes: float
     device_bytes: float
     host_bytes: float = 0.0
+    host_need_bytes: float = 0.0
+    host_machine: str = ""
 
 
 class TrainingFit(Result):
@@ -165,6 +186,7 @@ class TrainingFit(Result):
 
     `estimate` is of the fastest layout that fits, else of the one with least memory. `largest` and the choice of the
     layout hold with `confidence`, where anything does. `longest_sequence_tokens` is the model's own limit.
+    `host_machine` has the memory for what lies outside of the GPUs, or the most of any.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -185,6 +207,7 @@ class TrainingFit(Result):
     num_layouts: int
     estimate: TrainingEstimate
     largest: LargestThatFits
+    host_machine: str = ""
     changes: list[TrainingChange]
     notes: list[str] = []
 

@@ -230,3 +230,14 @@ def test_two_plan_files_stand_beside_each_other(tmp_path) -> None:
     assert found.ranges
     same = compare_plans(names[0], names[0])
     assert (same.changed_inputs, [r.cheaper for r in same.ranges]) == ([], [None])
+
+
+def test_what_would_serve_under_looser_limits_is_of_a_sensible_size() -> None:
+    """Half as much again as one request takes leaves L4 so little room that 349 machines of 8 would be needed."""
+    request = ServeRequest("llama-3.1-8b", 75.28, 300.0, 100.0, "latency.p95<1.1s,tpot.p95<4.49ms", gpus=["H100"])
+    then = plan_serve(request).why_not("L4")
+    free = plan_serve(replace(request, gpus=["L4"], clouds=[then.serves_then.cloud], slo=None, rows=100)).deployments
+    for_load = next(d.instance_count for d in free if d.instance == then.serves_then.instance)
+    assert then.serves_then.instance_count <= 10 * for_load
+    slo = ",".join(f"{label}<{seconds * 1.001:.5f}s" for label, seconds in then.needed_limits_s.items())
+    assert plan_serve(replace(request, gpus=["L4"], slo=slo)).is_feasible

@@ -72,7 +72,9 @@ def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
     assert plan.deployments == sure(asked, 0.5).deployments
     assert (plan.confidence, plan.missed_confidence) == (0.5, 0.8)
     assert plan.is_feasible
-    assert "No plan holds at 80% confidence: this one holds as expected." in " ".join(plan_page(plan).headline.split())
+    assert "No plan of sensible size holds at 80% confidence: this one holds as expected." in " ".join(
+        plan_page(plan).headline.split()
+    )
     asked_for = sure(asked, 0.8)
     assert not asked_for.deployments
     assert asked_for.missed_confidence is None

@@ -13,7 +13,6 @@ from gpufleet.api import ServeRequest
 from gpufleet.api.prepared import prepare
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution, capacity
@@ -21,7 +20,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import FARTHEST_RATIO, Standing, length_flips
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, only_of, priced_only
 from gpufleet.optimize.service import solve_serve
-from gpufleet.optimize.size import at_limit
+from gpufleet.optimize.size import Capacity, at_limit
 
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<30s")
 QUESTIONS = range(12)
@@ -83,12 +82,12 @@ def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) 
     """Of every flip the steps out and both sides of what was found; those that may win answer what lies between."""
     asked_rows: list[int] = []
 
-    def counted(field: Field, demand: Demand) -> FloatArray:
+    def counted(field: Field, demand: Demand) -> Capacity:
         asked_rows.append(len(field.model.candidates))
-        return requests_per_s(field, demand)
+        return found(field, demand)
 
-    requests_per_s = Field.requests_per_s
-    monkeypatch.setattr(Field, "requests_per_s", counted)
+    found = Field.found
+    monkeypatch.setattr(Field, "found", counted)
     question, solution, calibration = chat()
     flips = list(length_flips(Standing.of(question, solution), question, calibration))
     assert sum(flip.value is not None for flip in flips) == 4

@@ -33,7 +33,6 @@ from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
     Capacity,
-    among,
     binding_limit,
     needed_together,
     operate,
@@ -282,11 +281,3 @@ def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
     together = needed_together(found, limits)
     assert {limit for limit, _, _ in together} == set(limits)
     assert all(seconds > limit.limit_s for limit, seconds, _ in together)
-
-
-def test_a_candidate_that_nobody_sells_relaxes_nothing() -> None:
-    limit = Limit("tpot", "mean", 0.005)
-    found = among(capacity(curves(2), demand(10.0, limit)), np.array([False, True]))
-    [(_, seconds, row)] = needed_together(found, [limit])
-    assert row == 1
-    assert seconds == pytest.approx(0.0202)

@@ -176,7 +176,7 @@ class Plan:
         (None, False, Fact("Verdict", "Holds", "at 80% confidence.", "good")),
         (None, True, Fact("Verdict", "Tight", "holds at 80% confidence, breaks at 90%.", "tight")),
         (0.8, True, Fact("Verdict", "As expected only",
-                         "No plan holds at 80% confidence: this one holds as expected.", "bad")),
+                         "No plan of sensible size holds at 80% confidence: this one holds as expected.", "bad")),
     ],
 )  # fmt: skip
 def test_a_verdict_is_a_word_and_what_it_rests_on(missed: float | None, is_tight: bool, fact: Fact) -> None:
