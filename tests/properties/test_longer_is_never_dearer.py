@@ -73,7 +73,7 @@ def stated_usd(planned: Callable[[], JobPlan]) -> float:
         plan = planned()
     except DataMissing:
         return math.inf
-    beside = [d for d in (plan.undated_alternative,) if d is not None]
+    beside = [d for d in (plan.undated_alternative, plan.unmeasured_alternative) if d is not None]
     return min((d.usd.value for d in [*plan.deployments[:1], *beside]), default=math.inf)
 
 

@@ -20,7 +20,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.caution import doubt_ratio, planned_value, slow_ratio
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model, WorkRates
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.placement import once_per_host
@@ -32,6 +32,7 @@ from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
@@ -212,7 +213,8 @@ class Tried:
 class BatchSolution(Generic[C_co]):
     """Copies that run, what they get done, and the job on each machine type, cheapest first.
 
-    `undated`: the cheapest at a price without a date, where it costs less than the first.
+    `undated`: the cheapest at a price without a date, where it costs less than the first; `unmeasured`: the cheapest
+    as expected, where the first counts less because its speed is surer.
     """
 
     copies: C_co
@@ -220,6 +222,7 @@ class BatchSolution(Generic[C_co]):
     ranked: list[JobPlacement]
     rejections: Rejections
     undated: JobPlacement | None = None
+    unmeasured: JobPlacement | None = None
 
 
 def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) -> BatchSolution[C_co]:
@@ -231,14 +234,19 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     placed = place_jobs(market, hosts, rates, rejections)
     ratios = copies.time_ratios(rates.best_batch)["latency"]
 
+    rows = played_rows(market, ratios, copies.grades)
+
     def cheapest(of: Iterable[JobPlacement], num_rows: int) -> list[JobPlacement]:
-        return cheapest_of_each_type(of, market, ratios, num_rows, rejections)
+        found = rows.cheapest(of, num_rows)
+        count_late_on_spot(rows, found, market.job, rejections)
+        return found
 
     dated = cheapest((p for p in placed if p.offer.is_dated), question.num_rows)
     ranked = within_usd(dated or cheapest(placed, question.num_rows), market.job, rejections)
     beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
     is_cheaper = beside and ranked and expected_usd(beside[0], market.job) < expected_usd(ranked[0], market.job)
-    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None)
+    unmeasured = rows.cheaper_in_doubt(ranked) if ranked else None
+    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None, unmeasured)
 
 
 def solve_promised_batch(
@@ -396,27 +404,30 @@ def interruptions_of(market: JobMarket, offer: Offer) -> tuple[Spread, Spread]:
     return market.interruptions.per_hour(offer.interruption), market.interruptions.wait_s
 
 
-def cheapest_of_each_type(
-    placed: Iterable[JobPlacement], market: JobMarket, ratios: Bounds, num_rows: int, rejections: Rejections
-) -> list[JobPlacement]:
-    """A row of each machine type and price kind, cheapest first; what is late on spot, however played, is counted."""
+def played_rows(market: JobMarket, ratios: Bounds, grades: Sequence[Grade]) -> PlayedRows[JobPlacement]:
+    """What ranks the placements of a job, and plays those on spot."""
     job = market.job
-    rows: PlayedRows[JobPlacement] = PlayedRows(
+    return PlayedRows(
         market.plays,
         job.confidence,
         job.deadline_s,
         lambda p: expected_usd(p, job),
+        lambda p: doubt_ratio(grades[p.row], p.slow_ratio),
         lambda p: p.planned_s(job, p.work_s),
         lambda p: planned_job(p, job, ratios),
         lambda p, play: replace(p, play=play),
         {},
     )
-    found = rows.cheapest(placed, num_rows)
+
+
+def count_late_on_spot(
+    rows: PlayedRows[JobPlacement], found: Iterable[JobPlacement], job: Job, rejections: Rejections
+) -> None:
+    """Count what is late on spot, however it is played."""
     for key in sorted(rows.late.keys() - {type_of(p) for p in found}):
-        p, play = rows.late[key]
+        p, play = rows.late.pop(key)
         miss = Late(play.end_s(job.confidence), None).miss(had_machines(job, p.offer), job.confidence)
         rejections.add(Rejection(LATE_ON_SPOT, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
-    return found
 
 
 def planned_job(p: JobPlacement, job: Job, ratios: Bounds) -> PlannedJob:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
@@ -40,17 +40,28 @@ P = TypeVar("P", bound=Placed)
 class PlayedRows(Generic[P]):
     """Rows of an answer, of which those on spot are played: what each costs, when it is planned to end, its job.
 
-    `with_play` gives a row its play. `late` are plays of rows that were late, the soonest of each kind.
+    In the choice a row counts `doubt` times its cost (`doubt_ratio`). `with_play` gives a row its play; `late` are
+    plays of rows that were late, the soonest of each kind.
     """
 
     plays: SpotPlays | None
     confidence: float
     deadline_s: float
-    usd: Callable[[P], float]
+    cost: Callable[[P], float]
+    doubt: Callable[[P], float]
     planned_s: Callable[[P], float]
     job: Callable[[P], PlannedJob]
     with_play: Callable[[P, SpotPlay], P]
     late: dict[TypeKey, tuple[P, SpotPlay]]
+
+    def usd(self, row: P) -> float:
+        """What a row counts in the choice."""
+        return self.cost(row) * self.doubt(row)
+
+    def cheaper_in_doubt(self, ranked: Sequence[P]) -> P | None:
+        """Of rows in their order one that is expected to cost less than the first and counts more: it is in doubt."""
+        able = (self.played(row) for row in sorted(ranked[1:], key=self.cost) if self.cost(row) < self.cost(ranked[0]))
+        return next((row for row in able if row is not None and self.cost(row) < self.cost(ranked[0])), None)
 
     def cheapest(self, rows: Iterable[P], most: int) -> list[P]:
         """A row of each machine type and price kind, by what it costs as it is played; of those `most` are looked at.
@@ -126,7 +137,7 @@ class PlayedRows(Generic[P]):
         steady = self.plays.beside(row.offer) if self.plays is not None and self._is_played(row) else None
         if self.plays is None or steady is None:
             return self.usd(row)
-        return self.plays.least_usd(self.job(row), steady)
+        return self.plays.least_usd(self.job(row), steady) * self.doubt(row)
 
     def played(self, row: P) -> P | None:
         """A row on spot as drawn markets play it, None where it is late there; any other as it is."""

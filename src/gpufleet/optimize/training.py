@@ -22,7 +22,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
-from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.caution import doubt_ratio, planned_value, slow_ratio
 from gpufleet.optimize.job import Late
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.played_rows import PlayedRows, type_of
@@ -31,7 +31,9 @@ from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay
 from gpufleet.optimize.training_search import MOST_GPUS, Best, RatedCluster, TrainingQuestion, TrainingSearch
 from gpufleet.performance.checkpoints import checkpoint_s, restart_s
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s, mean_between_s, stops_in, stops_per_s
+from gpufleet.performance.training_bounds import grade_of
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, HOURS_PER_YEAR
 
@@ -103,8 +105,9 @@ class TrainingPlacement:
 class TrainingSolution:
     """The run on each machine type, cheapest first; what else was found on the way.
 
-    `undated`: the cheapest at a price without a date, where it costs less; `faster` the soonest, `steady` the cheapest
-    that nobody takes away; `least_gpus` meet a deadline that nothing asked for meets.
+    `undated`: the cheapest at a price without a date, where it costs less; `unmeasured`: the cheapest as expected,
+    where the first counts less because its speed is surer; `faster` the soonest, `steady` the cheapest that nobody
+    takes away; `least_gpus` meet a deadline that nothing asked for meets.
     """
 
     ranked: list[TrainingPlacement]
@@ -112,6 +115,7 @@ class TrainingSolution:
     num_layouts: int
     num_configurations: int
     undated: TrainingPlacement | None = None
+    unmeasured: TrainingPlacement | None = None
     faster: TrainingPlacement | None = None
     steady: TrainingPlacement | None = None
     least_gpus: int | None = None
@@ -410,6 +414,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
         len(best.rated),
         best.num_configurations,
         beside[0] if is_cheaper else None,
+        rows.cheaper_in_doubt(ranked) if ranked else None,
         faster=None if soonest is None else rows.played(soonest),
         steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
     )
@@ -422,17 +427,26 @@ def soonest_of(ranked: Sequence[TrainingPlacement]) -> TrainingPlacement | None:
 
 
 def played_rows(question: TrainingQuestion) -> PlayedRows[TrainingPlacement]:
-    """What plays the rows of a question."""
+    """What ranks the rows of a question, and plays those on spot."""
+    confidence = question.goal.confidence
     return PlayedRows(
         question.around.plays,
-        question.goal.confidence,
+        confidence,
         question.goal.deadline_s,
         lambda p: p.usd,
+        lambda p: doubt_ratio(run_grade(question, p), float(slow_ratio(confidence, np.array(p.rated.high_ratio)))),
         lambda p: p.planned_s,
         lambda p: planned_job(p, question),
         lambda p, play: replace(p, play=play),
         {},
     )
+
+
+def run_grade(question: TrainingQuestion, p: TrainingPlacement) -> Grade:
+    """How the speed of a run is known: over several machines no better than their network."""
+    found = grade_of(p.rated.time, p.rated.cluster.device)
+    network = question.around.networks[p.offer.cloud, p.offer.instance]
+    return max(found, network.grade) if p.machines > 1 else found
 
 
 def planned_job(p: TrainingPlacement, question: TrainingQuestion) -> PlannedJob:
