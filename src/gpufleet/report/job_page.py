@@ -58,6 +58,7 @@ BINDING = {
     "starting": (
         "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
     ),
+    "wait_for_spot": "The deadline does not set the number: fewer machines leave less time to wait for spot.",
     "stated_gpus": "The number of GPUs was asked for.",
     "cost": "No number of machines costs clearly less.",
     "cost_of_few": "Without a deadline few GPUs of a type are tried: no number of them costs clearly less.",
