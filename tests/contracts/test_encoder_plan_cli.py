@@ -138,12 +138,10 @@ def test_preferences_of_decoders_do_not_stop_encoders(
     assert [i["origin"] for i in told["inputs"] if i["name"] == "objectives"] == ["config"]
 
 
-def test_a_job_that_comes_again_says_what_a_run_and_a_month_cost_and_whether_spot_is_worth_it(ask: Ask) -> None:
+def test_a_job_that_comes_again_says_what_a_run_and_a_month_cost(ask: Ask) -> None:
     words = ("plan", "batch", "bge-base-en-v1.5", "--requests", "30M", "--in", "400", "--deadline", "6h")
     told = json.loads(ask(*words, "--every", "day", "-o", "json")[1])
     first, page = told["deployments"][0], " ".join(ask(*words, "--every", "day")[1].split())
-    assert f"each run; {usd(first['usd_per_month'])} a month at one a day." in page
-    assert first["price_kind"] == "on_demand"
-    assert any(d["price_kind"] == "spot" for d in told["deployments"])
-    assert "Spot is not worth it: dearer." in page
+    assert f"each run; ~{usd(first['usd_per_month'])} a month at one a day." in page
+    assert first["price_kind"] == "spot"
     assert "each run" not in ask(*words)[1]

@@ -21,7 +21,7 @@ from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
 from gpufleet.units import HOUR, KILO
 
-ONE_MACHINE, DEADLINE, STARTUP = "one_machine", "deadline", "starting"
+ONE_MACHINE, DEADLINE, STARTUP, WAIT_FOR_SPOT = "one_machine", "deadline", "starting", "wait_for_spot"
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +182,13 @@ def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:
 
 
 def what_binds(job: Job, p: JobPlacement) -> str:
-    """Why not fewer machines: one fewer would be late, or it is one already; else starting them costs least so."""
+    """Why not fewer machines: fewer would be late, it is one already, or they wait less for spot; else starts cost."""
     if p.machines == 1:
         return ONE_MACHINE
     fewer_s = p.work_s * p.machines / next_fewer(p.machines)
-    return DEADLINE if p.planned_s(job, fewer_s) > job.deadline_s else STARTUP
+    if p.planned_s(job, fewer_s) > job.deadline_s:
+        return DEADLINE
+    return STARTUP if p.play is None else WAIT_FOR_SPOT
 
 
 def next_fewer(machines: int) -> float:

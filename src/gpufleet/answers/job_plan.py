@@ -58,7 +58,9 @@ def job_plan(kind: JobKind[C, R, P], context: JobContext[C], asked: Asked) -> P:
     """The answer: so many deployments, cheapest first, with everything that was rejected."""
     question, solution, job = context.question, context.solution, context.question.job
     deployments = [job_deployment(kind, context, placed) for placed in solution.ranked[: asked.num_rows]]
-    undated = [] if solution.undated is None else [job_deployment(kind, context, solution.undated)]
+    undated, unmeasured = (
+        [] if p is None else [job_deployment(kind, context, p)] for p in (solution.undated, solution.unmeasured)
+    )
     return kind.plan(
         model=question.service.model.name,
         num_parameters=question.service.model.num_parameters,
@@ -76,7 +78,8 @@ def job_plan(kind: JobKind[C, R, P], context: JobContext[C], asked: Asked) -> P:
         num_configurations=solution.rates.num_configurations,
         num_offers=len(question.service.offers),
         undated_alternative=next(iter(undated), None),
-        price_sources=price_sources(price_days([*deployments, *undated]), asked.sources),
+        unmeasured_alternative=next(iter(unmeasured), None),
+        price_sources=price_sources(price_days([*deployments, *undated, *unmeasured]), asked.sources),
         notes=[*asked.notes, *hazard_notes(question.interruptions, deployments, asked.sources)],
         input_hash=asked.input_hash,
         **kind.of_plan(context),

@@ -16,14 +16,13 @@ from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.training import TrainingPlacement, TrainingSolution
+from gpufleet.optimize.training import TrainingPlacement, TrainingSolution, run_grade
 from gpufleet.optimize.training_search import MOST_GPUS, TrainingQuestion
 from gpufleet.performance.restarts import lost_ratio
 from gpufleet.performance.training import step_terms
-from gpufleet.performance.training_bounds import grade_of
 from gpufleet.pricing.energy import kwh_per_hour
 from gpufleet.pricing.owned import running_usd_per_hour
-from gpufleet.provenance import Grade, Source
+from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
@@ -49,7 +48,7 @@ def training_plan(context: TrainingContext, asked: Asked) -> TrainingPlan:
     q, solution = context.question, context.solution
     goal, recipe, arch = q.goal, q.recipe, q.arch
     rows = [deployment(q, p) for p in solution.ranked[: asked.num_rows]]
-    others = {name: getattr(solution, name) for name in ("undated", "faster", "steady")}
+    others = {name: getattr(solution, name) for name in ("undated", "unmeasured", "faster", "steady")}
     beside = {name: None if p is None else deployment(q, p) for name, p in others.items()}
     shown = [*rows, *filter(None, beside.values())]
     trained = num_parameters(arch) if recipe.adapter is None else num_adapter_parameters(arch, recipe.adapter)
@@ -78,6 +77,7 @@ def training_plan(context: TrainingContext, asked: Asked) -> TrainingPlan:
         num_configurations=solution.num_configurations,
         num_offers=len(q.offers),
         undated_alternative=beside["undated"],
+        unmeasured_alternative=beside["unmeasured"],
         faster=beside["faster"],
         steady=beside["steady"],
         least_gpus=solution.least_gpus,
@@ -94,7 +94,7 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
     layout = layout_figures(time.layouts, row, q.arch.num_layers)
     terms = step_terms(time)
     speed = speed_figures(time, terms, row)
-    grade = worst(grade_of(time, rated.cluster.device), q, p).label
+    grade = run_grade(q, p).label
     finish, paid, usd, played = end_of(p, grade)
     tokens_per_s = scaled(speed.tokens_per_s_per_gpu, layout.num_gpus)
     sequences = goal.steps(recipe) * goal.global_batch
@@ -158,12 +158,6 @@ def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
         "checkpoint_write_s": p.write_s,
         "checkpoint_interval_s": min(float(p.expected.interval_s), p.work_s),
     }
-
-
-def worst(found: Grade, q: TrainingQuestion, p: TrainingPlacement) -> Grade:
-    """The grade of a run: over several machines no better than what is known of their network."""
-    network = q.around.networks[p.offer.cloud, p.offer.instance]
-    return max(found, network.grade) if p.machines > 1 else found
 
 
 def is_network_assumed(q: TrainingQuestion, p: TrainingPlacement) -> bool:

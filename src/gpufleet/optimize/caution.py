@@ -11,6 +11,7 @@ from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 
 
@@ -34,6 +35,18 @@ def planned_value(confidence: float, spread: Spread) -> float:
     if spread.expected == 0:
         return 0.0
     return spread.expected * float(slow_ratio(confidence, np.array(spread.high / spread.expected)))
+
+
+def doubt_ratio(grade: Grade, slow: float) -> float:
+    """How many times its expected cost a job counts in a choice: it is paid by the hour, and may take `slow` as long.
+
+    A speed that nobody measured, on this GPU or a relative of it, has to be worth it where it disappoints by as much as
+    the plan promises to bear. A service counts so by itself: its machines are enough at that confidence.
+
+    >>> doubt_ratio(Grade.ROOFLINE, 1.6), doubt_ratio(Grade.MEASURED, 1.1)
+    (1.6, 1.0)
+    """
+    return max(slow, 1.0) if grade >= Grade.ROOFLINE else 1.0
 
 
 @dataclass(frozen=True)

@@ -20,22 +20,26 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.caution import doubt_ratio, planned_value, slow_ratio
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model, WorkRates
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.placement import once_per_host
+from gpufleet.optimize.played_rows import PlayedRows, type_of
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.service import M_co, ServeQuestion
-from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays, settled
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
 NOT_IN_TIME, LATE_ON_SPOT, BINDS_LONGER = Reason("late"), Reason("late_on_spot"), Reason("binds_longer")
+SPOT_MACHINES = (*range(1, 9), *(n for power in range(3, 13) for n in (3 << (power - 1), 2 << power)))
+"""Numbers of machines on spot that are played: each up to 8, then 12, 16, 24, 32, ..."""
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
 
@@ -209,7 +213,8 @@ class Tried:
 class BatchSolution(Generic[C_co]):
     """Copies that run, what they get done, and the job on each machine type, cheapest first.
 
-    `undated`: the cheapest at a price without a date, where it costs less than the first.
+    `undated`: the cheapest at a price without a date, where it costs less than the first; `unmeasured`: the cheapest
+    as expected, where the first counts less because its speed is surer.
     """
 
     copies: C_co
@@ -217,6 +222,7 @@ class BatchSolution(Generic[C_co]):
     ranked: list[JobPlacement]
     rejections: Rejections
     undated: JobPlacement | None = None
+    unmeasured: JobPlacement | None = None
 
 
 def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) -> BatchSolution[C_co]:
@@ -228,17 +234,19 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     placed = place_jobs(market, hosts, rates, rejections)
     ratios = copies.time_ratios(rates.best_batch)["latency"]
 
+    rows = played_rows(market, ratios, copies.grades)
+
     def cheapest(of: Iterable[JobPlacement], num_rows: int) -> list[JobPlacement]:
-        rows = cheapest_of_each_type(of, market.job)
-        return settled(
-            rows, lambda p: expected_usd(p, market.job), lambda p: on_spot(p, market, ratios, rejections), num_rows
-        )
+        found = rows.cheapest(of, num_rows)
+        count_late_on_spot(rows, found, market.job, rejections)
+        return found
 
     dated = cheapest((p for p in placed if p.offer.is_dated), question.num_rows)
     ranked = within_usd(dated or cheapest(placed, question.num_rows), market.job, rejections)
     beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
     is_cheaper = beside and ranked and expected_usd(beside[0], market.job) < expected_usd(ranked[0], market.job)
-    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None)
+    unmeasured = rows.cheaper_in_doubt(ranked) if ranked else None
+    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None, unmeasured)
 
 
 def solve_promised_batch(
@@ -280,7 +288,7 @@ def machine_choices(most: int) -> FloatArray:
 
 def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
     """The job through every offer by which it is done in time."""
-    found: dict[Terms, JobPlacement | Late] = {}
+    found: dict[Terms, list[JobPlacement] | Late] = {}
     placed = []
     for offer in buyable(market, hosts, rejections):
         key = (offer.cloud, offer.instance)
@@ -288,7 +296,7 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
             terms = (*key, offer.price_kind.value, offer.interruption, offer.most_instances)
             if terms not in found:
                 found[terms] = place_job(market, offer, hosts, rates)
-            placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
+            placed += [replace(p, offer=offer) for p in ways] if isinstance(ways := found[terms], list) else []
     count_late(found, market.job, rejections)
     count_unsold(hosts, market.offers, rejections)
     return placed
@@ -308,10 +316,11 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
     return [offer for offer in market.offers if offer.price_kind not in TERM_KINDS]
 
 
-def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | Late:
+def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> list[JobPlacement] | Late:
     """The candidate and number of machines that cost least and are done in time: of equals the fewest, the fastest.
 
-    Where none is, when the soonest is done and how many machines would do.
+    What is played on drawn markets costs least with a number that nobody knows before: there the best candidate of
+    each of `SPOT_MACHINES`. Where none is in time, when the soonest is done and how many machines would do.
     """
     tried = try_machines(market, offer, hosts, rates, machine_choices(had_machines(market.job, offer)))
     cost = np.where(tried.done_s <= market.job.deadline_s, tried.machines * tried.paid_s, np.inf)
@@ -319,8 +328,17 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
         enough = enough_machines(market, offer, hosts, rates)
         return Late(float(np.min(tried.done_s, initial=np.inf)), enough)
     machines = np.broadcast_to(tried.machines, cost.shape)
-    best = np.lexsort((tried.done_s.ravel(), machines.ravel(), cost.ravel()))[0]
-    i, j = np.unravel_index(int(best), cost.shape)
+    order = np.lexsort((tried.done_s.ravel(), machines.ravel(), cost.ravel()))
+    rows, numbers = np.unravel_index(order[np.isfinite(cost.ravel()[order])], cost.shape)
+    if market.plays is not None and offer.price_kind is PriceKind.SPOT:
+        _, first = np.unique(numbers, return_index=True)
+        played = [i for i in first if tried.machines[numbers[i]] in SPOT_MACHINES]
+    chosen = played if market.plays is not None and offer.price_kind is PriceKind.SPOT and played else [0]
+    return [placement(market, offer, hosts, tried, int(rows[i]), int(numbers[i])) for i in chosen]
+
+
+def placement(market: JobMarket, offer: Offer, hosts: Hosts, tried: Tried, i: int, j: int) -> JobPlacement:
+    """One of the candidates with one of the numbers of machines of an offer."""
     key, count = (offer.cloud, offer.instance), int(tried.machines[j])
     row, (rate, wait) = int(hosts.rows[key][i]), interruptions_of(market, offer)
     return JobPlacement(
@@ -386,20 +404,36 @@ def interruptions_of(market: JobMarket, offer: Offer) -> tuple[Spread, Spread]:
     return market.interruptions.per_hour(offer.interruption), market.interruptions.wait_s
 
 
-def on_spot(p: JobPlacement, market: JobMarket, ratios: Bounds, rejections: Rejections) -> JobPlacement | None:
-    """A placement on spot as drawn markets play it, None where it is late there; any other as it is."""
-    if market.plays is None or p.play is not None or p.offer.price_kind is not PriceKind.SPOT:
-        return p
-    work_s = Spread(p.work_s * float(ratios.low_ratio[p.row]), p.work_s, p.work_s * float(ratios.high_ratio[p.row]))
-    job = PlannedJob(p.offer, p.machines, work_s, market.job.startup_s, checkpoint_every_s=p.wave_s)
-    play = market.plays.play(job)
-    if play is not None and play.is_late(market.job.confidence):
-        miss = Late(play.end_s(market.job.confidence), None).miss(
-            had_machines(market.job, p.offer), market.job.confidence
-        )
+def played_rows(market: JobMarket, ratios: Bounds, grades: Sequence[Grade]) -> PlayedRows[JobPlacement]:
+    """What ranks the placements of a job, and plays those on spot."""
+    job = market.job
+    return PlayedRows(
+        market.plays,
+        job.confidence,
+        job.deadline_s,
+        lambda p: expected_usd(p, job),
+        lambda p: doubt_ratio(grades[p.row], p.slow_ratio),
+        lambda p: p.planned_s(job, p.work_s),
+        lambda p: planned_job(p, job, ratios),
+        lambda p, play: replace(p, play=play),
+        {},
+    )
+
+
+def count_late_on_spot(
+    rows: PlayedRows[JobPlacement], found: Iterable[JobPlacement], job: Job, rejections: Rejections
+) -> None:
+    """Count what is late on spot, however it is played."""
+    for key in sorted(rows.late.keys() - {type_of(p) for p in found}):
+        p, play = rows.late.pop(key)
+        miss = Late(play.end_s(job.confidence), None).miss(had_machines(job, p.offer), job.confidence)
         rejections.add(Rejection(LATE_ON_SPOT, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
-        return None
-    return p if play is None else replace(p, play=play)
+
+
+def planned_job(p: JobPlacement, job: Job, ratios: Bounds) -> PlannedJob:
+    """What is played of a placement."""
+    work_s = Spread(p.work_s * float(ratios.low_ratio[p.row]), p.work_s, p.work_s * float(ratios.high_ratio[p.row]))
+    return PlannedJob(p.offer, p.machines, work_s, job.startup_s, checkpoint_every_s=p.wave_s)
 
 
 def expected_usd(p: JobPlacement, job: Job) -> float:
@@ -407,14 +441,6 @@ def expected_usd(p: JobPlacement, job: Job) -> float:
     if p.play is not None:
         return float(p.play.usd.mean())
     return p.usd(p.paid_s(job.startup_s, p.work_s, p.per_hour.expected))
-
-
-def cheapest_of_each_type(placed: Iterable[JobPlacement], job: Job) -> list[JobPlacement]:
-    """The cheapest region of each machine type and price kind, in order; ties keep a fixed order."""
-    best: dict[tuple[str, str, str], JobPlacement] = {}
-    for p in sorted(placed, key=lambda p: (expected_usd(p, job), p.offer.cloud, p.offer.instance, p.offer.region)):
-        best.setdefault((p.offer.cloud, p.offer.instance, p.offer.price_kind.value), p)
-    return list(best.values())
 
 
 def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections) -> list[JobPlacement]:
@@ -427,9 +453,9 @@ def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections)
     return [p for p in placed if expected_usd(p, job) <= job.most_usd]
 
 
-def count_late(found: Mapping[Terms, JobPlacement | Late], job: Job, rejections: Rejections) -> None:
+def count_late(found: Mapping[Terms, list[JobPlacement] | Late], job: Job, rejections: Rejections) -> None:
     """Count the machine types that are not done in time, with when they would be and how many machines would do."""
-    in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
+    in_time = {terms[:3] for terms, p in found.items() if isinstance(p, list)}
     for (cloud, name, kind, _, most), p in found.items():
         if isinstance(p, Late) and (cloud, name, kind) not in in_time:
             machine, miss = f"{cloud} {name}, {kind.replace('_', ' ')}", p.miss(most, job.confidence)

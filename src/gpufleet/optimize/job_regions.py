@@ -19,7 +19,7 @@ from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.market import ROUNDING, effective_price
-from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays, settled
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays
 from gpufleet.optimize.training import RunTimes, end_of_run, run_times
 from gpufleet.performance.restarts import stops_per_s
 from gpufleet.pricing.commitment import billed_s
@@ -234,10 +234,23 @@ def as_played(at: JobAt, terms: JobTerms) -> JobAt:
     """A job on spot as drawn markets play it; any other, or what they cannot play, as it is."""
     if terms.plays is None or at.play is not None or at.offer.price_kind is not PriceKind.SPOT:
         return at
-    way = at.way
-    job = PlannedJob(at.offer, way.machines, way.work_s, way.startup_s, way.write_s, way.checkpoint_every_s)
-    play = terms.plays.play(job)
+    play = terms.plays.play(planned_job(at), terms.promise.confidence)
     return at if play is None else replace(at, play=play)
+
+
+def planned_job(at: JobAt) -> PlannedJob:
+    """What is played of a job."""
+    way = at.way
+    return PlannedJob(at.offer, way.machines, way.work_s, way.startup_s, way.write_s, way.checkpoint_every_s)
+
+
+def least_usd(at: JobAt, terms: JobTerms) -> float:
+    """What a job costs at least, however it is played."""
+    is_played = terms.plays is not None and at.play is None and at.offer.price_kind is PriceKind.SPOT
+    steady = terms.plays.beside(at.offer) if terms.plays is not None and is_played else None
+    if terms.plays is None or steady is None:
+        return at.usd
+    return terms.plays.least_usd(planned_job(at), steady) + at.site.moved_usd
 
 
 class JobLimit(NamedTuple):
@@ -263,7 +276,7 @@ class Judged(NamedTuple):
 
 def judged(found: Sequence[JobAt], limits: Sequence[JobLimit], terms: JobTerms) -> Judged:
     """What a region makes of a job that can be bought there; on spot only what may be the cheapest is played."""
-    best, tried = least(found, limits, terms, lambda at: at.usd)
+    best, tried = least(found, limits, terms, lambda at: at.usd, lambda at: least_usd(at, terms))
     if best is not None:
         return Judged(best, None)
     is_in_vain = any(is_late(at, terms) for at in tried or found)
@@ -271,19 +284,27 @@ def judged(found: Sequence[JobAt], limits: Sequence[JobLimit], terms: JobTerms) 
 
 
 def least(
-    found: Iterable[JobAt], limits: Sequence[JobLimit], terms: JobTerms, of: Callable[[JobAt], float]
+    found: Iterable[JobAt],
+    limits: Sequence[JobLimit],
+    terms: JobTerms,
+    of: Callable[[JobAt], float],
+    at_least: Callable[[JobAt], float],
 ) -> tuple[JobAt | None, list[JobAt]]:
-    """Of the ways that keep all limits the one with the least of something, and all that were played on the way."""
-    tried: list[JobAt] = []
+    """Of the ways that keep all limits the one with the least of something, and all that were played on the way.
 
-    def kept(at: JobAt) -> JobAt | None:
-        tried.append(as_played(at, terms))
-        is_kept = not is_late(tried[-1], terms) and all(limit.holds(tried[-1]) for limit in limits)
-        return tried[-1] if is_kept else None
-
+    No play of a way has less of it than `at_least`.
+    """
     able = (at for at in found if not is_late(at, terms) and all(limit.holds(at) for limit in limits))
-    best = settled(able, of, kept, 1)
-    return (best[0] if best else None), tried
+    best, tried = None, []
+    for at in sorted(able, key=at_least):
+        if best is not None and at_least(at) >= of(best):
+            break
+        played = as_played(at, terms)
+        tried.append(played)
+        is_kept = not is_late(played, terms) and all(limit.holds(played) for limit in limits)
+        if is_kept and (best is None or of(played) < of(best)):
+            best = played
+    return best, tried
 
 
 def is_late(at: JobAt, terms: JobTerms) -> bool:
@@ -315,5 +336,5 @@ def least_taken(found: Sequence[JobAt], limit: JobLimit, limits: Sequence[JobLim
         return math.inf if amount is None else amount
 
     others = [other for other in limits if other is not limit]
-    best, _ = least((at for at in found if math.isfinite(taken(at))), others, terms, taken)
+    best, _ = least((at for at in found if math.isfinite(taken(at))), others, terms, taken, taken)
     return math.inf if best is None else taken(best)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from typing import TypeVar
 
 import numpy as np
 
@@ -33,13 +31,17 @@ from gpufleet.optimize.spot import (
 )
 from gpufleet.records import dataclass
 from gpufleet.simulate.spot_markets import ZoneDraw, drawn_nodes
-from gpufleet.units import DAY
+from gpufleet.units import DAY, HOUR
 
-P = TypeVar("P")
 MOST_NODES = 10_000
 DRAWS, MOST_TICKS = 100, 100
+LEAST_DRAWN_TICKS, DRAWN_TICKS_RATIO = 1 << 10, 4
 LONGEST_RATIO, LONGEST_SLACK_S = 4.0, 7 * DAY
 """A deadline later than so many times the work and so many days after it changes nothing: nobody waits so long."""
+AIM_RATIO, FAR_AIM_RATIO = 1.2, 2.0
+"""Ends that a job may aim at lie so far apart, up to `LONGEST_RATIO` times the work and beyond it."""
+WORSE_RATIO = 1.15
+"""Sooner aims are not played once one costs so many times the least: they leave less time for spot."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class SpotPlay:
     on_demand_ratio: float
     late_ratio: float
     num_zones: int
+
+    @property
+    def mean_usd(self) -> float:
+        """What it costs in the mean."""
+        return float(self.usd.mean())
 
     def is_late(self, confidence: float) -> bool:
         """Whether more draws end after the deadline than a promise of so much confidence leaves."""
@@ -111,21 +118,53 @@ class SpotPlays:
         return {}
 
     def nodes(self, num_ticks: int) -> IntArray:
-        """Machines that zones have, for so many ticks at least."""
-        length = 1 << max(num_ticks - 1, 1).bit_length()
+        """Machines that zones have, for so many ticks at least: the same draws for all jobs of about that length."""
+        length = LEAST_DRAWN_TICKS
+        while length < num_ticks:
+            length *= DRAWN_TICKS_RATIO
         if length not in self._drawn:
             self._drawn[length] = drawn_nodes(self.dice(), self.fit, self.zones, DRAWS, length, MOST_NODES)
         return self._drawn[length]
 
-    def play(self, job: PlannedJob) -> SpotPlay | None:
-        """What becomes of a job by the programme; None where nothing stands in for spot, or on demand is late too."""
-        offer = job.offer
-        steady = self.beside(offer)
-        latest_s = max(LONGEST_RATIO * job.work_s.high, job.work_s.high + LONGEST_SLACK_S)
-        question = self.question(job, min(self.deadline_s, latest_s))
-        if steady is None or not question.expected.can_be_done:
+    def play(self, job: PlannedJob, confidence: float) -> SpotPlay | None:
+        """What becomes of a job that aims at the end that costs least; None where nothing stands in for spot.
+
+        Its aims do not depend on the deadline, which only leaves out those beyond it: more time costs never more.
+        """
+        steady = self.beside(job.offer)
+        if steady is None:
             return None
-        prices = (job.machines * effective_price(each) for each in (offer, steady))
+        best = self.aimed(job, steady, (aims := self.aims_s(job))[0])
+        for aim_s in aims[1:]:
+            found = self.aimed(job, steady, aim_s)
+            best = min(best, found, key=lambda play: (play.is_late(confidence), play.mean_usd))
+            if found.mean_usd > best.mean_usd * WORSE_RATIO:
+                break
+        return best
+
+    def aims_s(self, job: PlannedJob) -> list[float]:
+        """Ends that a job may aim at and that its deadline leaves, the last first; the soonest where it leaves none.
+
+        From the work and a start on, each a fifth later, then each twice as late.
+        """
+        work_s, start_s = job.work_s, self.start_ratio.expected * (job.startup_s + job.write_s)
+        latest_s = max(LONGEST_RATIO * work_s.high, work_s.high + LONGEST_SLACK_S)
+        aims = [work_s.expected + start_s]
+        while aims[-1] < latest_s:
+            aims.append(aims[-1] * (AIM_RATIO if aims[-1] < LONGEST_RATIO * aims[0] else FAR_AIM_RATIO))
+        return [aim for aim in reversed(aims) if aim <= self.deadline_s] or aims[:1]
+
+    def least_usd(self, job: PlannedJob, steady: Offer) -> float:
+        """What no play of a job costs less than: all its work and one start, at the lower of both prices."""
+        question = SpotQuestion(job.work_s, self.restart_s(job.startup_s), self.deadline_s, 0.0, job.work_s.high)
+        luck = drawn_luck(self.dice(), question, DRAWS)
+        each = min(effective_price(job.offer), effective_price(steady))
+        return float((luck.work_s + luck.restart_s).mean()) / HOUR * job.machines * each
+
+    def aimed(self, job: PlannedJob, steady: Offer, aim_s: float) -> SpotPlay:
+        """What becomes of a job that goes on demand in time to end then."""
+        question = self.question(job, aim_s)
+        prices = (job.machines * effective_price(each) for each in (job.offer, steady))
         draws = self.draws(question, job.machines, *prices)
         runs = played(question, draws, programmed_rules(question, draws))
         machine_s = runs.spot_s + runs.on_demand_s
@@ -135,18 +174,22 @@ class SpotPlays:
             runs.elapsed_s,
             float(runs.losses.mean()),
             float(runs.on_demand_s.sum() / machine_s.sum()),
-            late_ratio(runs, question.deadline_s),
+            late_ratio(runs, self.deadline_s),
             self.num_zones,
         )
 
     def question(self, job: PlannedJob, deadline_s: float) -> SpotQuestion:
         """The job with starts as far off as planned ones may be, and checkpoints."""
-        ratio, start_s = self.start_ratio, job.startup_s + job.write_s
-        restart = Spread(ratio.low * start_s, ratio.expected * start_s, ratio.high * start_s)
         has_some = self.nodes(round(DAY / self.fit.tick_s)) >= job.machines
         up_s = min(mean_up_s(has_some, self.fit.tick_s), deadline_s)
         every_s = job.checkpoint_every_s or usual_interval_s(job.write_s, up_s, job.work_s.expected)
-        return SpotQuestion(job.work_s, restart, deadline_s, job.write_s, every_s)
+        restart_s = self.restart_s(job.startup_s + job.write_s)
+        return SpotQuestion(job.work_s, restart_s, deadline_s, job.write_s, every_s)
+
+    def restart_s(self, start_s: float) -> Spread:
+        """A planned start as far off as it may be."""
+        ratio = self.start_ratio
+        return Spread(ratio.low * start_s, ratio.expected * start_s, ratio.high * start_s)
 
     def draws(self, question: SpotQuestion, machines: int, spot_usd: float, steady_usd: float) -> SpotDraws:
         """Markets until the deadline, on ticks that are few enough; then nothing but on demand until all is done."""
@@ -179,23 +222,3 @@ def one_tick_of(is_available: BoolArray, tick_s: float) -> HazardCounts:
     counts = HazardCounts.of(is_available, tick_s, AGES_S)
     worth = np.minimum(counts.ticks, 1.0)
     return HazardCounts(tick_s, AGES_S, counts.changes / np.maximum(counts.ticks, 1.0), worth)
-
-
-def settled(ranked: Iterable[P], usd: Callable[[P], float], play: Callable[[P], P | None], most: int) -> list[P]:
-    """Rows by what they cost as they are played, of which `most` are looked at: only what may be among them is played.
-
-    `play` gives a row with its play, the row itself where there is none to give, or None where it turns out late.
-    """
-    waiting = [(usd(row), i, row) for i, row in enumerate(ranked)]
-    heapify(waiting)
-    done: list[P] = []
-    while waiting:
-        _, i, row = heappop(waiting)
-        shown = row if len(done) >= most else play(row)
-        if shown is None:
-            continue
-        if shown is row or not waiting or (usd(shown), i) <= waiting[0][:2]:
-            done.append(shown)
-        else:
-            heappush(waiting, (usd(shown), i, shown))
-    return done

@@ -22,15 +22,18 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
-from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.caution import doubt_ratio, planned_value, slow_ratio
 from gpufleet.optimize.job import Late
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
+from gpufleet.optimize.played_rows import PlayedRows, type_of
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, settled
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay
 from gpufleet.optimize.training_search import MOST_GPUS, Best, RatedCluster, TrainingQuestion, TrainingSearch
 from gpufleet.performance.checkpoints import checkpoint_s, restart_s
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s, mean_between_s, stops_in, stops_per_s
+from gpufleet.performance.training_bounds import grade_of
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, HOURS_PER_YEAR
 
@@ -39,8 +42,8 @@ SPOT_GANG = Reason("training_spot_gang")
 BINDS_LONGER = Reason("training_binds_longer")
 MOST_SPOT_MACHINES = 8
 """More machines on spot at once are seldom had, and taken away together: rented only where spot is asked for."""
-MOST_REFINED, NEVER_S, SAME_COST_RATIO, SAME_TIME_RATIO = 12, 10 * HOURS_PER_YEAR * HOUR, 1.05, 1.05
-"""Ten years count as never; the fewest GPUs are bought, and the cheapest row is the soonest, of those so near."""
+MOST_REFINED, NEVER_S, SAME_TIME_RATIO = 12, 10 * HOURS_PER_YEAR * HOUR, 1.05
+"""Ten years count as never; of those that end about so soon the cheapest is the soonest."""
 MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
 """So many clusters are searched finely that cost up to this ratio of the least: a finer layout gains no more."""
 
@@ -102,8 +105,9 @@ class TrainingPlacement:
 class TrainingSolution:
     """The run on each machine type, cheapest first; what else was found on the way.
 
-    `undated`: the cheapest at a price without a date, where it costs less; `faster` the soonest, `steady` the cheapest
-    that nobody takes away; `least_gpus` meet a deadline that nothing asked for meets.
+    `undated`: the cheapest at a price without a date, where it costs less; `unmeasured`: the cheapest as expected,
+    where the first counts less because its speed is surer; `faster` the soonest, `steady` the cheapest that nobody
+    takes away; `least_gpus` meet a deadline that nothing asked for meets.
     """
 
     ranked: list[TrainingPlacement]
@@ -111,6 +115,7 @@ class TrainingSolution:
     num_layouts: int
     num_configurations: int
     undated: TrainingPlacement | None = None
+    unmeasured: TrainingPlacement | None = None
     faster: TrainingPlacement | None = None
     steady: TrainingPlacement | None = None
     least_gpus: int | None = None
@@ -181,13 +186,12 @@ class Placing:
     rejections: Rejections
 
     def placements(self, rated: Iterable[RatedCluster]) -> list[TrainingPlacement]:
-        """The cheapest number of machines of every offer that is done in time, and not many for little."""
+        """The cheapest number of machines of every offer that is done in time; all numbers where they are played."""
         placed, late = [], {}
         for instance, offer, ways in self.bought(rated):
-            row = self.chosen(ways, offer)
-            if row is not None:
-                placed.append(self.placement(instance, offer, ways, row))
-            else:
+            rows = self.chosen(ways, offer)
+            placed += [self.placement(instance, offer, ways, row) for row in rows]
+            if not rows:
                 late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
         self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
         self.count_unsold({(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)})
@@ -290,22 +294,24 @@ class Placing:
             taken,
         )
 
-    def chosen(self, ways: Ways, offer: Offer) -> int | None:
-        """The cluster with the fewest GPUs of those that cost about as little as any; None where none is in time.
+    def chosen(self, ways: Ways, offer: Offer) -> list[int]:
+        """The cheapest cluster of those in time, of equals the one with the fewest machines; none where none is.
 
-        One's own machines cost what they cost: there the soonest.
+        One's own machines cost what they cost: there the soonest. What is played on drawn markets costs least on a
+        number of machines that nobody knows before: there all.
         """
         most = offer.most_instances
         had = ways.machines <= (math.inf if most is None else most)
-        if offer.price_kind is PriceKind.SPOT and not self.question.goal.takes_spot_gangs:
+        is_spot = offer.price_kind is PriceKind.SPOT
+        if is_spot and not self.question.goal.takes_spot_gangs:
             had &= ways.machines <= MOST_SPOT_MACHINES
         ends = np.isfinite(ways.high.elapsed_s) & (ways.planned_s <= self.question.goal.deadline_s)
+        able = np.flatnonzero(had & ends)
+        if not len(able) or (is_spot and self.question.around.plays is not None):
+            return [int(row) for row in able]
         paid_s = ways.machines * self.billed(offer, ways.expected).paid_s
         least = ways.planned_s if offer.price_kind is PriceKind.OWNED else paid_s
-        least = np.where(had & ends, least, np.inf)
-        if not np.isfinite(least).any():
-            return None
-        return int(np.argmin(np.where(least <= least.min() * SAME_COST_RATIO, ways.machines, np.inf)))
+        return [int(able[np.lexsort((ways.machines[able], least[able]))[0]])]
 
     def placement(self, instance: Instance, offer: Offer, ways: Ways, row: int) -> TrainingPlacement:
         """One cluster on machines of an offer."""
@@ -390,8 +396,12 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     if placed and not is_fixed:
         placed, best = refined(search, placing, best, placed)
 
+    rows = played_rows(question)
+
     def cheapest(of: Iterable[TrainingPlacement], num_rows: int) -> list[TrainingPlacement]:
-        return settled(cheapest_of_each_type(of), lambda p: p.usd, lambda p: on_spot(p, question, rejections), num_rows)
+        found = rows.cheapest(of, num_rows)
+        count_late_on_spot(rows, found, rejections)
+        return found
 
     dated = cheapest((p for p in placed if p.offer.is_dated), question.around.num_rows)
     ranked = within_usd(dated or cheapest(placed, question.around.num_rows), question.goal.most_usd, rejections)
@@ -404,7 +414,8 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
         len(best.rated),
         best.num_configurations,
         beside[0] if is_cheaper else None,
-        faster=None if soonest is None else on_spot(soonest, question, Rejections()),
+        rows.cheaper_in_doubt(ranked) if ranked else None,
+        faster=None if soonest is None else rows.played(soonest),
         steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
     )
 
@@ -415,19 +426,44 @@ def soonest_of(ranked: Sequence[TrainingPlacement]) -> TrainingPlacement | None:
     return next((p for p in ranked if p.elapsed_s <= soonest_s * SAME_TIME_RATIO), None)
 
 
-def on_spot(p: TrainingPlacement, question: TrainingQuestion, rejections: Rejections) -> TrainingPlacement | None:
-    """A run on spot as drawn markets play it, None where it is late there; any other, or a played one, as it is."""
-    plays, rated = question.around.plays, p.rated
-    if plays is None or p.play is not None or p.offer.price_kind is not PriceKind.SPOT:
-        return p
-    work_s = Spread(p.work_s * min(rated.low_ratio, 1.0), p.work_s, p.work_s * max(rated.high_ratio, 1.0))
-    play = plays.play(PlannedJob(p.offer, p.machines, work_s, question.goal.startup_s, p.write_s))
+def played_rows(question: TrainingQuestion) -> PlayedRows[TrainingPlacement]:
+    """What ranks the rows of a question, and plays those on spot."""
     confidence = question.goal.confidence
-    if play is not None and play.is_late(confidence):
-        miss = Late(play.end_s(confidence), None).miss(p.offer.most_instances, confidence)
+    return PlayedRows(
+        question.around.plays,
+        confidence,
+        question.goal.deadline_s,
+        lambda p: p.usd,
+        lambda p: doubt_ratio(run_grade(question, p), float(slow_ratio(confidence, np.array(p.rated.high_ratio)))),
+        lambda p: p.planned_s,
+        lambda p: planned_job(p, question),
+        lambda p, play: replace(p, play=play),
+        {},
+    )
+
+
+def run_grade(question: TrainingQuestion, p: TrainingPlacement) -> Grade:
+    """How the speed of a run is known: over several machines no better than their network."""
+    found = grade_of(p.rated.time, p.rated.cluster.device)
+    network = question.around.networks[p.offer.cloud, p.offer.instance]
+    return max(found, network.grade) if p.machines > 1 else found
+
+
+def planned_job(p: TrainingPlacement, question: TrainingQuestion) -> PlannedJob:
+    """What is played of a run."""
+    rated = p.rated
+    work_s = Spread(p.work_s * min(rated.low_ratio, 1.0), p.work_s, p.work_s * max(rated.high_ratio, 1.0))
+    return PlannedJob(p.offer, p.machines, work_s, question.goal.startup_s, p.write_s)
+
+
+def count_late_on_spot(
+    rows: PlayedRows[TrainingPlacement], found: Iterable[TrainingPlacement], rejections: Rejections
+) -> None:
+    """Count what is late on spot, however it is played."""
+    for key in sorted(rows.late.keys() - {type_of(p) for p in found}):
+        p, play = rows.late.pop(key)
+        miss = Late(play.end_s(rows.confidence), None).miss(p.offer.most_instances, rows.confidence)
         rejections.add(Rejection(LATE, f"{p.offer.cloud} {p.offer.instance}, spot", miss))
-        return None
-    return p if play is None else replace(p, play=play)
 
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:

@@ -23,7 +23,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.price_lines import undated_line
+from gpufleet.report.price_lines import undated_line, unmeasured_line
 from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
@@ -58,6 +58,7 @@ BINDING = {
     "starting": (
         "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
     ),
+    "wait_for_spot": "The deadline does not set the number: fewer machines leave less time to wait for spot.",
     "stated_gpus": "The number of GPUs was asked for.",
     "cost": "No number of machines costs clearly less.",
     "cost_of_few": "Without a deadline few GPUs of a type are tried: no number of them costs clearly less.",
@@ -69,6 +70,7 @@ ASSUMED_WORDS = {
     "time to start": "{} until a machine is ready",
     "headroom": "{} headroom",
 }
+UNMEASURED = "A speed that nobody measured counts as slow as it is with the confidence of the plan."
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
 LATE = ("late", "late_on_spot", "late_with_cap", "training_late", "training_never_ends")
 TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")
@@ -157,14 +159,15 @@ def job_page(
     if plan.deployments and (explain or Detail.LIMITS in details):
         explained = [*words.limits(plan), *explained]
     d = plan.undated_alternative
-    undated = undated_line(d, "" if d is None else usd(d.usd.value))
+    said = [*undated_line(d, "" if d is None else usd(d.usd.value)), *unmeasured_line(plan.unmeasured_alternative)]
+    beside = [" ".join(said)] if said else []
     if plan.deployments and is_screen(details):
         tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
-        return Page(headline(plan, words), tables, screen_notes(plan, today), undated)
+        return Page(headline(plan, words), tables, screen_notes(plan, today), beside)
     tables = answer_tables(plan, words, width) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), [*tables, *explained], notes, undated, facts=facts_of(plan, words))
+    return Page(headline(plan, words), [*tables, *explained], notes, beside, facts=facts_of(plan, words))
 
 
 def screen_tables(
@@ -404,6 +407,8 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
         ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
     marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
+    usd_in_order = [d.usd.value for d in plan.deployments]
+    marks += [UNMEASURED] if usd_in_order != sorted(usd_in_order) else []
     return ranking(plan.deployments, ranking_columns(plan, own), rows, "expected in time, late", marks)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.report.numbers import amount, usd_per_hour
+from gpufleet.report.numbers import amount, usd, usd_per_hour
 from gpufleet.report.rented import about, rented_words
+from gpufleet.results.job import RentedJob
 from gpufleet.results.plan import MissingPrice, ServicePlan
 from gpufleet.results.rented import RentedMachines
 
@@ -26,6 +27,17 @@ def undated_line(d: RentedMachines | None, price: str) -> list[str]:
         return []
     kind = d.price_kind.replace("_", " ")
     return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {d.price_day}."]
+
+
+def unmeasured_line(d: RentedJob | None) -> list[str]:
+    """What would cost less, were a speed that nobody measured as expected; and how to take it."""
+    if d is None:
+        return []
+    kind, high = d.price_kind.replace("_", " "), usd(d.usd.high or d.usd.value)
+    return [
+        f"Cheaper if its speed holds: {rented_words(d, kind)}: {about(d)}{usd(d.usd.value)}, but up to {high}: "
+        f"nobody measured it (--gpus {d.gpu} takes it)."
+    ]
 
 
 def missing_line(missing: Sequence[MissingPrice]) -> list[str]:

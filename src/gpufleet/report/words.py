@@ -24,6 +24,7 @@ LIMITS = {
     "spare_machines": "machines that may fail",
     "deadline": "the deadline",
     "starting": "starting machines",
+    "wait_for_spot": "time to wait for spot",
 }
 SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     # rules of a layout

@@ -63,9 +63,12 @@ class RentedJob(RentedMachines):
 class JobPlan(Result):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
+    A speed that nobody measured counts as slow as it is with the confidence of the plan.
+
     The job comes again every `period_s`; None: it runs once. It is done in time with `confidence`: 0.5 is the expected
     time, 0.9 the high end of its range; nothing is with `missed_confidence`, which nobody asked for.
-    `undated_alternative` costs less than the answer at a price that nobody dates.
+    `undated_alternative` costs less than the answer at a price that nobody dates; `unmeasured_alternative` costs less
+    as expected, at a speed that nobody measured: with the confidence of the plan it would cost more.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -81,6 +84,7 @@ class JobPlan(Result):
     inputs: list[Input]
     deployments: Sequence[RentedJob]
     undated_alternative: RentedJob | None = None
+    unmeasured_alternative: RentedJob | None = None
     rejections: list[RejectionCount]
     num_layouts: int
     num_configurations: int

@@ -177,7 +177,9 @@ def test_a_clean_grid_and_a_budget_of_carbon_hold_at_the_high_end(batch: BatchPl
     assert all(row.g_co2e is not None and (row.g_co2e.high or 0) <= 2000 for row in kept)
 
 
-def test_a_quota_leaves_out_machines_with_more_gpus(batch: BatchPlan) -> None:
+def test_a_quota_leaves_out_machines_with_more_gpus() -> None:
+    said = {"requests": "1M", "input_tokens": 1000, "output_tokens": 200, "deadline": "24h"}
+    batch = plan_batch("llama-3.1-8b", **said, clouds=["aws"], gpus=["L40S"])
     found = plan_job_regions(batch, quotas=["aws:L40S=3"])
     rented = [row.machines for row in found.regions if row.machines is not None]
     assert {m.instance_count * m.gpus_per_instance for m in rented} == {3.0}

@@ -129,6 +129,15 @@ def test_a_longer_deadline_never_costs_more() -> None:
     assert costs == sorted(costs, reverse=True)
 
 
+def test_more_machines_on_spot_than_the_deadline_needs_leave_time_to_wait_for_it() -> None:
+    plan = ask(deadline_s=24 * HOUR)
+    assert plan.answer.played is not None
+    assert plan.answer.binding == "wait_for_spot"
+    steady = ask(deadline_s=24 * HOUR, pricing=["on_demand"], gpus=[plan.answer.gpu]).answer
+    assert plan.answer.instance_count > steady.instance_count
+    assert plan.answer.played.on_demand_ratio < 0.1
+
+
 def test_more_headroom_never_costs_less() -> None:
     costs = [cost(deadline_s=1.5 * HOUR, headroom=h, pricing=["on_demand"]) for h in (0, 0.1, 0.2, 0.5, 1, 2)]
     assert costs == sorted(costs)

@@ -18,7 +18,6 @@ from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.training import (
     LATE,
-    SAME_COST_RATIO,
     Placing,
     RunTimes,
     beyond,
@@ -153,17 +152,16 @@ def test_a_row_pays_for_its_machines_as_long_as_they_run() -> None:
         assert float(p.low.elapsed_s) <= float(p.expected.elapsed_s) <= float(p.high.elapsed_s)
 
 
-def test_fewest_machines_win_among_what_costs_about_as_little() -> None:
+def test_the_cheapest_number_of_machines_wins_and_of_equals_the_fewest() -> None:
     q = question()
     search = TrainingSearch(q, CALIBRATION)
     placing = Placing(q, search, Rejections())
     rated = search.best(search.clusters(), q.grid, None).rated.values()
     for _, offer, ways in list(placing.bought(rated))[:50]:
-        row = placing.chosen(ways, offer)
-        assert row is not None
+        [row] = placing.chosen(ways, offer)
         usd = ways.machines * placing.billed(offer, ways.expected).paid_s
-        assert usd[row] <= usd.min() * SAME_COST_RATIO
-        assert not np.any((usd <= usd.min() * SAME_COST_RATIO) & (ways.machines < ways.machines[row]))
+        assert usd[row] == usd.min()
+        assert not np.any((usd == usd.min()) & (ways.machines < ways.machines[row]))
 
 
 def test_a_run_buys_no_term_and_the_table_says_so() -> None:
