@@ -146,13 +146,14 @@ class AgedHazards:
         """The mean of what is believed after ticks were seen, of a prior worth so many ticks with so many changes.
 
         (changes + prior changes) / (ticks + prior ticks)   [1], the mean of a beta distribution; an age that neither
-        has, on ticks longer than it, is as the next older.
+        has, on ticks longer than it, is as the next older, and one that no run got to as the next younger.
         """
         changes, ticks = seen.changes + prior.changes, seen.ticks + prior.ticks
-        for age in reversed(range(changes.shape[1] - 1)):
+        ages = range(changes.shape[1])
+        for age, beside in (*zip(ages[-2::-1], ages[:0:-1], strict=True), *zip(ages[1:], ages[:-1], strict=True)):
             is_unknown = ticks[:, age] <= 0
             for counts in (changes, ticks):
-                counts[is_unknown, age] = counts[is_unknown, age + 1]
+                counts[is_unknown, age] = counts[is_unknown, beside]
         found, lost = changes / ticks
         return cls(seen.tick_s, seen.edges_s, tuple(map(float, lost)), tuple(map(float, found)))
 

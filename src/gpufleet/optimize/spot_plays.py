@@ -82,7 +82,7 @@ class SpotPlay:
 
     def end_s(self, confidence: float) -> float:
         """The time by which so large a share of draws ends."""
-        return float(np.quantile(self.elapsed_s, confidence))
+        return float(np.quantile(self.elapsed_s, confidence, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, eq=False)
