@@ -96,7 +96,7 @@ def run_gpufleet(tmp_path: Path) -> RunGpufleet:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
 

@@ -72,11 +72,11 @@ def test_a_plan_that_cannot_be_repaired_ends_with_three_and_says_what_breaks(ask
 def test_a_busiest_rate_is_carried_and_never_cheaper(ask_gpufleet: Run) -> None:
     words = ("plan", "serve", "llama-3.1-8b", "--rate", "2/s", "--in", "1000", "--out", "200", "--clouds", "aws",
              "--slo", "tpot.p95<50ms", "-o", "json")  # fmt: skip
-    plans = [json.loads(ask_gpufleet(*words, "--busiest", f"{rate}/s").stdout) for rate in (1, 6, 30, 90)]
+    plans = [json.loads(ask_gpufleet(*words, "--busiest", f"{rate}/s").stdout) for rate in (2, 6, 30, 90)]
     costs = [plan["deployments"][0]["usd_per_hour"] for plan in plans]
     assert costs == sorted(costs)
     assert costs[-1] > costs[0] == json.loads(ask_gpufleet(*words).stdout)["deployments"][0]["usd_per_hour"]
-    for plan, rate in zip(plans, (1, 6, 30, 90), strict=True):
+    for plan, rate in zip(plans, (2, 6, 30, 90), strict=True):
         assert plan["deployments"][0]["requests_per_s_capacity"]["value"] >= rate
         assert plan["busiest_requests_per_s"] == rate
         assert plan["rate_requests_per_s"] == 2
@@ -102,3 +102,11 @@ def test_a_rate_flip_of_a_plan_with_a_busiest_stretch_is_what_a_plan_at_that_rat
         assert flip.winner is not None
         assert (again.answer.instance, again.answer.region) == (flip.winner.instance, flip.winner.region)
         assert again.answer.instance != plan.answer.instance
+
+
+def test_a_busiest_stretch_below_the_mean_is_refused(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet(
+        "plan", "serve", "llama-3.1-8b", "--rate", "2/s", "--busiest", "1/s", "--in", "500", "--out", "99"
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the busiest rate is below the mean rate" in done.stderr

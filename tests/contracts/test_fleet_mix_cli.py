@@ -14,7 +14,7 @@ from gpufleet import FleetMix
 
 ASKED = (
     "mix", "llama-3.1-8b", "--rate", "60/s", "--in", "1000", "--out", "200", "--slo", "ttft.p95<1s,tpot.p95<50ms",
-    "--clouds", "aws", "--gpus", "H100,L40S", "--regions", "us-east-1", "--time-limit", "2s",
+    "--clouds", "aws", "--gpus", "H100,L40S", "--regions", "us-east-1",
 )  # fmt: skip
 EXAMPLES = REPOSITORY / "examples"
 

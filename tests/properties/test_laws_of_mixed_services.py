@@ -36,7 +36,7 @@ def cost(found: FleetMix) -> float:
 
 
 def mixed(request: ServeRequest, **terms: object) -> FleetMix:
-    return plan_mix(request, time_limit_s=2.0, **terms)
+    return plan_mix(request, **terms)
 
 
 @pytest.mark.parametrize("seed", range(CASES))

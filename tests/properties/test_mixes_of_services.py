@@ -125,3 +125,12 @@ def test_whoever_may_do_more_pays_no_more(seed: int) -> None:
     assert free <= strict + SAME
     assert usd_as_they_come(wider) <= free + SAME
     assert usd_as_they_come(longer) <= free + SAME
+
+
+def test_a_budget_buys_what_is_cheapest_or_names_what_that_costs() -> None:
+    """A cent less than the cheapest mix has no answer, and what it says to pay has one."""
+    free = plan_mix(THREE[1:])
+    assert free.usd_per_hour is not None
+    short = plan_mix(THREE[1:], budget_usd_per_hour=free.usd_per_hour - 0.01)
+    assert [(way.name, way.needed) for way in short.given_way] == [("budget", pytest.approx(free.usd_per_hour))]
+    assert plan_mix(THREE[1:], budget_usd_per_hour=short.given_way[0].needed).machines == free.machines

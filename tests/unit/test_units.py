@@ -130,10 +130,10 @@ def test_a_share_is_nothing_or_a_millionth_at_least() -> None:
 
 
 def test_a_long_number_is_refused_at_once() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(UsageError):
         units.parse_tokens("9" * 1_000_000 + "x")
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @given(st.text(max_size=30))

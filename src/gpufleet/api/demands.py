@@ -40,7 +40,18 @@ def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
     """A workload with the headroom, the failure domain and the hours of a request, checked."""
     headroom, quiet = checked_headroom(request), quiet_hours(request, workload.rate_requests_per_s)
     demand = Demand(workload, headroom, quiet=quiet, confidence=checked_confidence(request.confidence))
+    refuse_calm_busiest(request.busiest_rate, workload.rate_requests_per_s)
     return within_limits(demand, request)
+
+
+def refuse_calm_busiest(busiest_per_s: float | None, mean_per_s: float) -> None:
+    """Refuse a busiest stretch that is calmer than the mean."""
+    if busiest_per_s is not None and busiest_per_s < mean_per_s:
+        raise UsageError(
+            "the busiest rate is below the mean rate",
+            found=f"{busiest_per_s:g}/s",
+            expected=f"at least {mean_per_s:.3g}/s",
+        )
 
 
 def within_limits(held: T, request: PlanRequest) -> T:

@@ -21,19 +21,19 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import understood
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
-from gpufleet.domain.mix import MachineLimit, Mix, MixProblem
+from gpufleet.domain.mix import ROUNDING, MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.corrected import Rated, corrected_mix, cut_as, may_be_had, on_one_type, proved_to
 from gpufleet.optimize.mixes.dominated import without_beaten
 from gpufleet.optimize.mixes.effort import Effort
 from gpufleet.optimize.mixes.planned import as_planned, cheapest_of, planned_offers
-from gpufleet.optimize.mixes.program import is_installed
+from gpufleet.optimize.mixes.program import PROVED_GAP, is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach
 from gpufleet.optimize.mixes.search import Sought, cheaper_mix, least_relaxation, nearest_shares
 from gpufleet.optimize.mixes.simpler import with_fewer_rows
-from gpufleet.optimize.mixes.terms import ON_SPOT, SHARE_OF, CloudShare, GpusAtMost, Terms
+from gpufleet.optimize.mixes.terms import BUDGET, ON_SPOT, SHARE_OF, CloudShare, GpusAtMost, Terms
 from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
@@ -99,7 +99,7 @@ def plan_mix(
     `requests`: one service or several, as for `plan_serve`; `request` says what the mix is held to, or words of it do.
 
     >>> from gpufleet import ServeRequest
-    >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200), time_limit_s=2.0)
+    >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200))
     >>> found.is_feasible
     True
     """
@@ -214,10 +214,23 @@ def answered(asked: Asked, tables: Catalog) -> FleetMix:
     found = sound_mix(whole, asked.effort.until(WHOLE_SHARE), start_of(asked, whole))
     cut = whole if len(asked.prepared) > MOST_CUT else posed_of(asked)
     posed, best = (whole, found) if cut is whole else with_lengths_apart(asked, whole, found, cut)
-    if best is None:
-        return without_mix(asked, posed)
+    if best is None or is_over_budget(asked, best):
+        return without_mix(asked, whole, best)
     mix = with_mix(asked, posed, with_fewer_rows(posed, best), tables)
-    return mix.model_copy(update={"num_buckets": cut.problem.num_buckets})
+    together = found is not None and found.mix.gap_ratio < PROVED_GAP and posed is whole
+    return mix.model_copy(update={"num_buckets": cut.problem.num_buckets, "is_proved_together": together})
+
+
+def is_over_budget(asked: Asked, found: Rated) -> bool:
+    """Whether the cheapest mix that was found costs more than may be spent."""
+    usd = float(found.mix.machines @ found.problem.usd_per_hour)
+    return usd > asked.terms.most_usd_per_hour * (1 + ROUNDING)
+
+
+def posing_terms(asked: Asked) -> Terms:
+    """The terms of the programme. What costs least needs no budget in it, unless something else is sought with it."""
+    is_sought = not asked.terms.shares and not asked.today.leaving_usd_per_hour
+    return replace(asked.terms, most_usd_per_hour=math.inf) if is_sought else asked.terms
 
 
 def with_lengths_apart(asked: Asked, whole: Posed, found: Rated | None, cut: Posed) -> tuple[Posed, Rated | None]:
@@ -264,12 +277,12 @@ def posed_of(asked: Asked, is_cut: bool = True) -> Posed:
     """The problem, with lengths cut or not; a service of which some length holds nowhere alone is sent as a whole."""
     services = [service_of(p, asked, is_cut) for p in asked.prepared]
     planned = planned_offers(asked.plan)
-    posed = pose(services, asked.terms, asked.today, planned)
+    posed = pose(services, posing_terms(asked), asked.today, planned)
     lost = uncarried(posed) if is_cut and asked.reach is None else set[int]()
     if lost:
         whole = {s: service_of(asked.prepared[s], asked, is_cut=False) for s in lost}
         services = [whole.get(s, service) for s, service in enumerate(services)]
-        posed = pose(services, asked.terms, asked.today, planned)
+        posed = pose(services, posing_terms(asked), asked.today, planned)
     for p, service in zip(asked.prepared, services, strict=True):
         if not np.all((service.requests_per_s > 0).any(axis=1)):
             name = p.question.model.name
@@ -296,17 +309,24 @@ def uncarried(posed: Posed) -> set[int]:
     return {int(s) for s in problem.service_of_bucket[~carried]}
 
 
-def without_mix(asked: Asked, posed: Posed) -> FleetMix:
-    """What has to give way."""
+def without_mix(asked: Asked, posed: Posed, dear: Rated | None = None) -> FleetMix:
+    """What has to give way; `dear`: a mix that keeps everything but the budget."""
     if not is_installed():
         raise Infeasible("no mix was found at once", hint=f"The solver looks further: {INSTALL}")
-    given = [*given_shares(asked, posed), *given_limits(asked, posed)]
+    given = (
+        [*given_shares(asked, posed), *given_limits(asked, posed)] if dear is None else [given_budget(asked, dear.mix)]
+    )
     if not given:
         raise Infeasible("no mix was found", hint="Let it search longer: --time-limit 60s.")
     return FleetMix(
         **said_of(asked, posed, []), machines=[], copies=[], routes=[], usd_per_hour=None, usd_per_month=None,
         least_usd_per_hour=None, given_way=given,
     )  # fmt: skip
+
+
+def given_budget(asked: Asked, dear: Mix) -> GivenWay:
+    """The budget that a mix needs."""
+    return GivenWay(name=BUDGET, limit=asked.terms.most_usd_per_hour, needed=dear.usd_per_hour)
 
 
 def given_shares(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
@@ -326,12 +346,12 @@ def given_limits(asked: Asked, posed: Posed) -> Iterator[GivenWay]:
     """Limits that have to give way whatever clouds have, as little as possible."""
     problem = replace(posed.problem, shares=())
     relaxed = least_relaxation(problem, asked.effort.at_least(LEAST_TO_RELAX))
-    for name, excess in ({} if relaxed is None else relaxed.excess).items():
-        yield (
-            given_way(posed, name, excess)
-            if name != ON_SPOT or relaxed is None
-            else given_spot(asked, posed, relaxed.mix)
-        )
+    if relaxed is None:
+        return
+    for name, excess in relaxed.excess.items():
+        yield given_way(posed, name, excess) if name != ON_SPOT else given_spot(asked, posed, relaxed.mix)
+    if BUDGET not in relaxed.excess and relaxed.mix.usd_per_hour > asked.terms.most_usd_per_hour:
+        yield given_budget(asked, relaxed.mix)
 
 
 def given_spot(asked: Asked, posed: Posed, mix: Mix) -> GivenWay:

@@ -24,6 +24,7 @@ from gpufleet.api.mixes import (
     Asked,
     asked_beside,
     found_mix,
+    is_over_budget,
     posed_of,
     understood_mix,
     with_mix,
@@ -73,7 +74,7 @@ def plan_regions(
 
     >>> from gpufleet import ServeRequest
     >>> service = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, slo="ttft.p95<600ms", clouds=["aws"])
-    >>> found = plan_regions(service, users=["germany"], time_limit_s=2.0)
+    >>> found = plan_regions(service, users=["germany"])
     >>> found.is_feasible
     True
     """
@@ -91,7 +92,9 @@ def plan_regions(
     refuse_unserved(asked, posed, terms)
     sound = found_mix(asked, posed)
     found = None if sound is None else settled(asked, posed, sound, terms, tables)
-    mix = without_mix(asked, posed) if found is None else with_mix(asked, posed, found, tables)
+    dear = found if found is not None and is_over_budget(asked, found) else None
+    found = found if dear is None else None
+    mix = without_mix(asked, posed, dear) if found is None else with_mix(asked, posed, found, tables)
     of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
     if found is not None and asked.reach is not None and terms.follow_the_sun:
         of_places = {**of_places, "sun": followed_sun(asked, posed, found, asked.reach, tables)}

@@ -74,12 +74,17 @@ def rented(mix: FleetMix) -> list[str]:
 def proved(mix: FleetMix) -> str:
     """How far it is proved to be the cheapest."""
     gap = mix.gap_ratio
-    cut = " The time limit cut the search short: --time-limit." if mix.is_cut_short else ""
+    cut = " The time limit cut the search: a longer one may find better." if mix.is_cut_short else ""
     if gap is None:
         return f"Found at once; how far it is from the cheapest is not proved.{cut}"
     if gap < PROVED:
         return f"Proved cheapest among {searched(mix)}."
     least = usd_per_hour(mix.least_usd_per_hour or 0)
+    if mix.is_proved_together:
+        return (
+            f"Proved cheapest among {searched(mix)} with no lengths sent apart; with lengths apart no mix costs less "
+            f"than {least} ({percent(gap)} less).{cut}"
+        )
     return f"Proved so far: among {searched(mix)} no mix costs less than {least} ({percent(gap)} less).{cut}"
 
 

@@ -230,9 +230,10 @@ def faster_lines(plan: TrainingPlan) -> list[str]:
     d, x = plan.answer, plan.faster
     if x is None or x.finish_s.value >= 0.9 * d.finish_s.value:
         return []
+    doubt = " if its speed, which nobody measured, holds" if x.grade == "roofline" != d.grade else ""
     return [
         f"Sooner: {machines(x)} {x.price_kind.replace('_', ' ')} in {duration(x.finish_s.value)} "
-        f"for {usd(x.usd.value)}."
+        f"for {usd(x.usd.value)}{doubt}."
     ]
 
 

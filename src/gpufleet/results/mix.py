@@ -93,7 +93,8 @@ class FleetMix(Judged):
     """Machines of several types for one or several services, at least cost.
 
     `least_usd_per_hour`: at the loads that were found no mix of the `num_offers_searched` best offers costs less; the
-    gap to it is not proved to be needed. `is_cut_short`: a time limit that was typed ended the search.
+    gap to it is not proved to be needed; `is_proved_together`: it is of mixes that send lengths apart alone.
+    `is_cut_short`: a time limit that was typed ended the search.
     `leaving_usd_per_hour` is what giving up machines of today adds. `asked_shares` and `cloud_shares`: what each cloud
     should have and has of `shares_of`, within `share_tolerance`, None: one machine of the cloud; `usd_per_hour_free`:
     what the same clouds cost without shares. `given_way`: where no mix keeps all limits, the least by which they have
@@ -111,6 +112,7 @@ class FleetMix(Judged):
     least_usd_per_hour: float | None
     is_greedy: bool = False
     is_cut_short: bool = False
+    is_proved_together: bool = False
     usd_per_hour_one_type: float | None
     binding: list[BindingLimit] = []
     quotas_used: dict[str, float] = {}

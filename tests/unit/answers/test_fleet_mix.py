@@ -31,7 +31,7 @@ def solved() -> tuple[Posed, Rated]:
 
 @pytest.fixture(scope="module")
 def mix() -> FleetMix:
-    return plan_mix(CHAT, time_limit_s=10.0)
+    return plan_mix(CHAT)
 
 
 def test_routes_carry_the_rate_that_was_asked_and_copies_get_it(mix: FleetMix) -> None:

@@ -19,7 +19,7 @@ ANYWHERE = replace(CHAT, clouds=["aws", "gcp"], gpus=["L40S", "L4", "H100"], rat
 
 @pytest.fixture(scope="module")
 def mix() -> FleetMix:
-    return plan_mix(CHAT, time_limit_s=10.0)
+    return plan_mix(CHAT)
 
 
 def test_short_requests_go_to_a_cheap_gpu_and_long_ones_to_a_fast_one(mix: FleetMix) -> None:
@@ -47,13 +47,13 @@ def test_an_answer_is_read_back_from_its_json(mix: FleetMix) -> None:
 
 
 def test_words_may_be_said_one_by_one_or_as_a_request(mix: FleetMix) -> None:
-    asked = plan_mix(CHAT, MixRequest(time_limit_s=10.0))
+    asked = plan_mix(CHAT, MixRequest())
     assert asked.usd_per_hour == mix.usd_per_hour
     assert asked.input_hash == mix.input_hash
 
 
 def test_a_quota_that_binds_says_what_one_more_machine_is_worth() -> None:
-    heavy = plan_mix(replace(CHAT, rate=80.0), quotas=["H100=1"], time_limit_s=10.0)
+    heavy = plan_mix(replace(CHAT, rate=80.0), quotas=["H100=1"])
     assert [b.name for b in heavy.binding] == ["H100=1"]
     assert heavy.binding[0].usd_per_hour_with_more < (heavy.usd_per_hour or 0)
 
@@ -61,20 +61,20 @@ def test_a_quota_that_binds_says_what_one_more_machine_is_worth() -> None:
 def test_without_a_gpu_that_long_prompts_need_the_others_carry_all_lengths_mixed() -> None:
     """Long prompts alone break the limit on an L40S; as a few of all requests they do not, as in a plan of one type."""
     alone = plan_serve(replace(CHAT, gpus=["L40S"]))
-    found = plan_mix(CHAT, quotas=["H100=0"], time_limit_s=5.0)
+    found = plan_mix(CHAT, quotas=["H100=0"])
     assert {m.gpu for m in found.machines} == {"L40S"}
     assert found.usd_per_hour == pytest.approx(alone.answer.usd_per_hour)
 
 
 def test_limits_that_contradict_say_the_least_that_gives_way() -> None:
-    both = plan_mix(replace(CHAT, gpus=["H100"]), quotas=["H100=1"], budget_usd_per_hour=0.5, time_limit_s=5.0)
+    both = plan_mix(replace(CHAT, gpus=["H100"]), quotas=["H100=1"], budget_usd_per_hour=0.5)
     assert not both.is_feasible
     assert {g.name for g in both.given_way} == {"H100=1", "budget"}
     assert all(g.needed > g.limit for g in both.given_way)
 
 
 def test_shares_are_kept_within_one_machine_and_free_choice_costs_no_more() -> None:
-    found = plan_mix(ANYWHERE, shares=["aws=60%", "gcp=40%"], time_limit_s=4.0)
+    found = plan_mix(ANYWHERE, shares=["aws=60%", "gcp=40%"])
     dearest = {
         cloud: max((m.price_per_instance_usd_per_hour for m in found.machines if m.cloud == cloud), default=0.0)
         for cloud in found.asked_shares
@@ -90,9 +90,7 @@ def test_impossible_shares_name_the_nearest_and_what_each_cloud_has_there() -> N
     big = ServeRequest(
         "llama-3.3-70b", 20.0, 1500, 300, slo="ttft.p95<2s,tpot.p95<50ms", clouds=["aws", "gcp", "azure"], gpus=["H100"]
     )
-    found = plan_mix(
-        big, shares=["aws=60%", "gcp=30%", "azure=10%"], tolerance=0.02, budget_usd_per_hour=300.0, time_limit_s=6.0
-    )
+    found = plan_mix(big, shares=["aws=60%", "gcp=30%", "azure=10%"], tolerance=0.02, budget_usd_per_hour=300.0)
     assert not found.is_feasible
     tolerance, *clouds = found.given_way
     assert tolerance.needed > tolerance.limit == 0.02
@@ -103,26 +101,26 @@ def test_impossible_shares_name_the_nearest_and_what_each_cloud_has_there() -> N
 
 def test_a_reason_is_kept_beside_its_service() -> None:
     pinned = replace(CHAT, model="qwen3-8b", rate=5.0, reason="compliance")
-    found = plan_mix([CHAT, pinned], time_limit_s=5.0)
+    found = plan_mix([CHAT, pinned])
     assert [s.reason for s in found.services] == ["", "compliance"]
     assert found.services[1].clouds == ["aws"]
 
 
 def test_services_share_a_machine_where_that_saves() -> None:
     alone = ServeRequest("llama-3.1-8b", 2.0, 1000, 200, clouds=["nebius"], gpus=["H100"])
-    both = plan_mix([alone, replace(alone, model="qwen3-8b")], time_limit_s=5.0)
+    both = plan_mix([alone, replace(alone, model="qwen3-8b")])
     assert {c.service for c in both.copies} == {0, 1}
     assert (both.usd_per_hour or 0) <= (both.usd_per_hour_one_type or 0)
 
 
 def test_giving_up_machines_of_today_is_part_of_the_cost_or_they_stay() -> None:
     today = replace(CHAT, fleet_today="12 aws:g6e.xlarge")
-    kept = plan_mix(today, leaving_usd=1e6, time_limit_s=5.0)
-    gone = plan_mix(today, leaving_usd=0.0, time_limit_s=5.0)
+    kept = plan_mix(today, leaving_usd=1e6)
+    gone = plan_mix(today, leaving_usd=0.0)
     assert sum(m.instance_count for m in kept.machines if m.gpu == "L40S") == 12
     assert kept.leaving_usd_per_hour == 0
     assert (gone.usd_per_hour or 0) < (kept.usd_per_hour or 0)
-    cheap = plan_mix(today, leaving_usd=10.0, time_limit_s=5.0)
+    cheap = plan_mix(today, leaving_usd=10.0)
     left = 12 - sum(m.instance_count for m in cheap.machines if m.gpu == "L40S")
     assert cheap.leaving_usd_per_hour == pytest.approx(left * 10.0 / 730)
 

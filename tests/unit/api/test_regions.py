@@ -24,7 +24,7 @@ TWO = ["eu=60%", "us=40%"]
 
 
 def planned(request: ServeRequest = CHAT, **said: Any) -> RegionPlan:
-    return plan_regions(request, RegionRequest(**{"time_limit_s": 10.0, **said}))
+    return plan_regions(request, RegionRequest(**said))
 
 
 def region_of(plan: RegionPlan, name: str) -> RegionChoiceRow:
@@ -137,7 +137,7 @@ def ranged(figure: Figure) -> bool:
 
 
 def test_with_one_region_lost_others_carry_all() -> None:
-    plan = planned(users=["us"], survive_region=True, time_limit_s=6.0)
+    plan = planned(users=["us"], survive_region=True)
     regions = {m.region for m in plan.machines}
     assert len(regions) > 1
     assert {lost.region for lost in plan.lost} == regions
@@ -160,7 +160,7 @@ def test_machines_that_are_alike_stand_in_one_region() -> None:
 
 def test_several_services_have_users_alike() -> None:
     other = ServeRequest("qwen3-8b", 5.0, 500, 100, slo="ttft.p95<1s", clouds=["aws"], gpus=["L40S"], regions=FOUR)
-    plan = plan_regions([replace(CHAT, gpus=["L40S"]), other], users=TWO, time_limit_s=6.0)
+    plan = plan_regions([replace(CHAT, gpus=["L40S"]), other], users=TWO)
     assert {(c.service, a.users) for a in plan.at_users for c in [plan.copies[a.copies]]} == {
         (0, 0), (0, 1), (1, 0), (1, 1)
     }  # fmt: skip

@@ -22,7 +22,7 @@ CHAT = ServeRequest(
 
 
 def planned(request: ServeRequest = CHAT) -> RegionPlan:
-    asked = RegionRequest(users=["eu=50%", "japan=50%"], follow_the_sun=True, time_limit_s=10.0)
+    asked = RegionRequest(users=["eu=50%", "japan=50%"], follow_the_sun=True)
     return plan_regions(request, asked)
 
 

@@ -21,7 +21,7 @@ TWO_CLASSES = ServeRequest("llama-3.1-8b", 20.0, 1, 1, classes=KINDS, clouds=["a
 
 @pytest.fixture(scope="module", params=["prompt", "both"])
 def mix(request: pytest.FixtureRequest) -> FleetMix:
-    return plan_mix(TWO_CLASSES, route_by=request.param, time_limit_s=5.0)
+    return plan_mix(TWO_CLASSES, route_by=request.param)
 
 
 def fits(rule: dict[str, Any], kind: str, prompt: int, answer: int) -> bool:

@@ -70,12 +70,12 @@ def test_what_a_file_does_not_say_is_unknown() -> None:
     ],
 )
 def test_a_hostile_or_mistyped_file_is_refused_at_once(text: str, told: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(UsageError) as caught:
         parse_workload(text)
     assert told in str(caught.value)
     assert len(str(caught.value)) < 500
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", "a\0b", "x" * 5000])

@@ -17,7 +17,7 @@ CHAT = ServeRequest(
 
 @pytest.fixture(scope="module")
 def mix() -> FleetMix:
-    return plan_mix(CHAT, time_limit_s=10.0)
+    return plan_mix(CHAT)
 
 
 def text(mix: FleetMix, width: int = 80) -> str:
@@ -109,7 +109,7 @@ def test_what_gives_way_is_told_in_its_unit() -> None:
 
 
 def test_where_no_mix_keeps_all_limits_there_are_no_machines_on_the_page() -> None:
-    none = plan_mix(CHAT, budget_usd_per_hour=0.5, time_limit_s=3.0)
+    none = plan_mix(CHAT, budget_usd_per_hour=0.5)
     page = text(none)
     assert page.startswith("No mix keeps all limits.")
     assert "budget from $0.50/h to $" in page

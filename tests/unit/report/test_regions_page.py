@@ -21,7 +21,7 @@ CHAT = ServeRequest(
 
 
 def planned(**said: Any) -> RegionPlan:
-    return plan_regions(CHAT, RegionRequest(**{"time_limit_s": 5.0, **said}))
+    return plan_regions(CHAT, RegionRequest(**said))
 
 
 @pytest.fixture(scope="module")

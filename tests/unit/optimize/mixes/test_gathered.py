@@ -25,14 +25,14 @@ CHAT = ServeRequest(
 
 @pytest.fixture(scope="module")
 def posed() -> Posed:
-    tables, request = load_catalog(), RegionRequest(users=["eu=50%", "us=50%"], time_limit_s=10.0)
+    tables, request = load_catalog(), RegionRequest(users=["eu=50%", "us=50%"])
     return posed_of(placed(understood_mix(request, [CHAT], None, tables), request, tables))
 
 
 @pytest.fixture(scope="module")
 def spread(posed: Posed) -> Rated:
     """The cheapest machines, split by hand over both regions."""
-    tables, request = load_catalog(), RegionRequest(users=["eu=50%", "us=50%"], time_limit_s=10.0)
+    tables, request = load_catalog(), RegionRequest(users=["eu=50%", "us=50%"])
     found = found_mix(placed(understood_mix(request, [CHAT], None, tables), request, tables), posed)
     assert found is not None
     alike = [o for o in range(len(posed.offers)) if are_alike(posed, int(np.argmax(found.mix.machines)), o)]
