@@ -19,6 +19,7 @@ def busiest_rate(times_s: FloatArray, late_ratio: float) -> float | None:
     explains stretches that take no less than (k - 4 sqrt(k)) / mean rate. Machines that carry less than the busiest
     rate are late for more requests than the limit allows; shorter stretches do not break it.
 
+    >>> import numpy as np
     >>> busiest_rate(np.arange(1000.0), 0.05) is None
     True
     """
