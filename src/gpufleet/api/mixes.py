@@ -229,8 +229,8 @@ def is_over_budget(asked: Asked, found: Rated) -> bool:
 
 def posing_terms(asked: Asked) -> Terms:
     """The terms of the programme. What costs least needs no budget in it, unless something else is sought with it."""
-    is_sought = not asked.terms.shares and not asked.today.leaving_usd_per_hour
-    return replace(asked.terms, most_usd_per_hour=math.inf) if is_sought else asked.terms
+    only_cost_counts = not asked.terms.shares and not asked.today.leaving_usd_per_hour
+    return replace(asked.terms, most_usd_per_hour=math.inf) if only_cost_counts else asked.terms
 
 
 def with_lengths_apart(asked: Asked, whole: Posed, found: Rated | None, cut: Posed) -> tuple[Posed, Rated | None]:
