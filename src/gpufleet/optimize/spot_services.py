@@ -22,9 +22,9 @@ HOLD_S = (0.0, HOUR)
 STAND_INS = ((NO_FALLBACK, 0.0), *itertools.product((FOR_MISSING, FOR_UNREADY), HOLD_S))
 CAREFUL_S = 2 * HOUR
 FLOOR_RATIOS, SPARE_RATIOS = (0.0, 0.25, 0.5, 0.75), (0.25, 0.5)
-REFINED, SHORTLISTED, MOST_SHOWN, NEAR_RATIO = 4, 4, 8, 0.2
-SAFER_RATIOS = (0.0, 0.25, 0.5)
-"""Of what a target leaves: candidates are looked at that keep so much more than it."""
+REFINED, SHORTLISTED, MOST_SHOWN, NEAR_RATIO = 12, 4, 8, 0.2
+SAFER_RATIOS = (-1.0, -0.5, 0.0, 0.25, 0.5)
+"""Of what a target leaves: candidates are looked at that keep so much more than it on few pieces, or so much less."""
 MOST_PARTS, START_ROUNDING = 10, 0.1
 ROUNDING_RATIO = 1e-9
 
@@ -212,9 +212,9 @@ def chosen_policies(
     narrowed = shapes.and_also(tried(narrows, told_apart))
     safer = [target + (1 - target) * ratio for ratio in SAFER_RATIOS]
     left = [policy for kind in (narrowed, narrowed.fixed) for bar in safer for policy in kind.nearest(bar, SHORTLISTED)]
-    looked_at = tried(chooses, list(dict.fromkeys(left)))
-    fixed = looked_at.fixed.cheapest(target)
-    return ChosenPolicies(looked_at.cheapest(target), fixed, tuple(narrowed.frontier(MOST_SHOWN)))
+    shown = tuple(narrowed.frontier(MOST_SHOWN))
+    looked_at = tried(chooses, list(dict.fromkeys([*left, *shown])))
+    return ChosenPolicies(looked_at.cheapest(target), looked_at.fixed.cheapest(target), shown)
 
 
 def most_nodes(num_machines: int) -> int:

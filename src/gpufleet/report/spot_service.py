@@ -181,7 +181,7 @@ def ready_row(name: str, rows: Sequence[ReadyShare]) -> Row:
 def notes(plan: SpotServicePlan) -> list[str]:
     """What the figures rest on, and what they leave out."""
     found = [*missed(plan), *plan.notes, *price_notes(plan), *zone_notes(plan.grade)]
-    found.append(f"Chosen on other draws than those told here. {fixed_words(plan)}")
+    found.append(f"Chosen on other draws than those told here{passed_over(plan)}. {fixed_words(plan)}")
     if plan.attained_if_slow_ratio < plan.answer.attained.value:
         slow = duration(plan.start.high)
         found.append(f"Where each start takes {slow}, all are ready {share(plan.attained_if_slow_ratio)} of the time.")
@@ -194,6 +194,13 @@ def notes(plan: SpotServicePlan) -> list[str]:
     if plan.market.cloud == "aws":
         found.append("--spot-fleet OUT.tf writes the fleet for Terraform.")
     return found
+
+
+def passed_over(plan: SpotServicePlan) -> str:
+    """That cheaper rows keep the target here alone: each of them was among those that could be chosen."""
+    answer, target = plan.answer.usd_per_hour.value, plan.target_ratio
+    lucky = [p for p in plan.frontier if p.usd_per_hour.value < answer and p.attained.value >= target]
+    return f", on which {plural(len(lucky), 'cheaper row')} missed the target" if lucky else ""
 
 
 def missed(plan: SpotServicePlan) -> list[str]:
