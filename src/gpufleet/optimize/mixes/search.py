@@ -52,18 +52,17 @@ def solve_mix(problem: MixProblem, effort: Effort) -> Mix | None:
 def cheaper_mix(problem: MixProblem, effort: Effort, known_usd_per_hour: float = np.inf) -> Sought:
     """A mix that costs less than one that is known, or any, as far as the effort allows.
 
-    The known one need not carry the loads of this problem. Without OR-Tools, effort or an answer of the programme the
-    best that is found at once.
+    The known one need not carry the loads of this problem. Without OR-Tools, or where no mix is known and the programme
+    has no answer, the best that is rounded and searched.
     """
     relaxed, most = relaxation(problem), known_usd_per_hour - LEAST_SAVING_USD_PER_HOUR
     least = np.inf if relaxed is None else relaxed.usd_per_hour + problem.least_sending_usd_per_hour
     if relaxed is None or least >= most:
         return Sought(None, known_usd_per_hour)
     tests, best = survivals(problem), None
-    is_programmed = is_installed() and not effort.is_over
-    if is_programmed:
+    if is_installed() and not effort.is_over:
         best, least = programmed(problem, tests, effort, least, most)
-    if best is None and not (is_programmed and np.isfinite(most)):
+    if best is None and not (is_installed() and np.isfinite(most)):
         best = rounded(problem, relaxed, tests)
     if best is None or best.usd_per_hour > most:
         return Sought(None, known_usd_per_hour if least >= most else least)

@@ -13,6 +13,7 @@ from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
+from gpufleet.optimize.mixes import search
 from gpufleet.optimize.mixes.corrected import (
     as_sent,
     corrected_mix,
@@ -68,6 +69,21 @@ def test_a_corrected_mix_holds_and_its_loads_are_those_of_its_mixtures(plain: Po
     one = on_one_type(plain)
     assert one is not None
     assert found.mix.usd_per_hour < one.mix.usd_per_hour
+
+
+def test_nothing_is_searched_where_a_mix_is_known_and_no_effort_is_left(
+    plain: Posed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit of a second once took a minute: who has no effort left has none for a search without the solver."""
+    looked: list[MixProblem] = []
+    monkeypatch.setattr(search, "rounded", lambda problem, *_: looked.append(problem))
+    spent, known = Effort.of_iterations(0.0), on_one_type(plain)
+    assert known is not None
+    sought = cheaper_mix(plain.problem, spent, known.mix.usd_per_hour)
+    assert (sought.mix, looked) == (None, [])
+    assert 0 < sought.least_usd_per_hour < known.mix.usd_per_hour
+    cheaper_mix(plain.problem, spent)
+    assert len(looked) == 1
 
 
 def test_one_type_for_each_service_is_where_the_search_starts(plain: Posed) -> None:
