@@ -112,6 +112,17 @@ def test_no_clock_decides_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan_mix(THREE[1:]) == slow
 
 
+def test_seconds_of_a_limit_begin_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine so busy that rating the ways takes an hour has the whole limit left."""
+    now = [0.0]
+    monkeypatch.setattr(mixes, "monotonic", lambda: now[0])
+    effort = mixes.effort_of(5.0)
+    now[0] = 3600.0
+    assert (effort.seconds_left, effort.is_over) == (5.0, False)
+    now[0] += 5.0
+    assert (effort.seconds_left, effort.is_over) == (0.0, True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3, 7, 12])
 def test_whoever_may_do_more_pays_no_more(seed: int) -> None:

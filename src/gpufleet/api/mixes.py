@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from time import monotonic
 from typing import Any
 
@@ -117,7 +118,7 @@ def plan_mix(
 def understood_mix(
     request: MixRequest, requests: Sequence[ServeRequest], budget: float | None, tables: Catalog
 ) -> Asked:
-    """Names resolved, each service solved alone, the clock started."""
+    """Names resolved, each service solved alone."""
     refuse_unanswered(request, requests)
     effort = effort_of(request.time_limit_s)
     every = tuple(solved_by_name(replace(r, fleet_today=None), tables) for r in requests)
@@ -140,11 +141,14 @@ def understood_mix(
 
 
 def effort_of(time_limit_s: float | None) -> Effort:
-    """As many seconds as were typed from now on, else so many iterations: the same answer on any machine."""
+    """As many seconds of search as were typed, else so many iterations: the same answer on any machine.
+
+    The clock starts when the search first looks at it: rating the ways is none.
+    """
     if time_limit_s is None:
         return Effort.of_iterations()
-    start = monotonic()
-    return Effort.of_seconds(time_limit_s, lambda: monotonic() - start)
+    start = cache(monotonic)
+    return Effort.of_seconds(time_limit_s, lambda: -start() + monotonic())
 
 
 def plan_of(services: Sequence[Prepared]) -> Together:
