@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 QUICK := tests/properties tests/unit tests/architecture
 QUESTIONS ?= 200
+# Tests that check more random cases where THOROUGH is set, as tests/effort.py says.
+THOROUGH_TESTS = $(shell grep -lr --include "test_*.py" "tests.effort import" tests)
 MUTANTS ?= 200
 # Pages show what the pinned versions print: another solver finds other fleets at the same cost.
 LOWEST_TESTS ?= --ignore tests/contracts/test_docs_examples.py
@@ -22,7 +24,7 @@ help:
 	@echo "make quick     run unit tests, laws and architecture tests but for the slow ones, and name the slowest 20"
 	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
 	@echo "make test-lowest  run the tests but for those of pages on the lowest versions that pyproject.toml allows"
-	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
+	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing, laws on more random cases"
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
@@ -73,6 +75,7 @@ test-lowest: $(VENV)/developer.stamp
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
+	THOROUGH=1 PYTHONHASHSEED=0 $(BIN)/python -m pytest $(THOROUGH_TESTS) --numprocesses auto --dist worksteal
 
 mutants: $(VENV)/developer.stamp
 	@$(BIN)/python -m tools.mutants --count $(MUTANTS)

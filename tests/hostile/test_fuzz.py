@@ -1,4 +1,4 @@
-"""Five hundred hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
+"""Three hundred hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.hostile.fuzz import Outcome, Report, Tries, faults, tried
 from tests.hostile.mutations import every_option
 from tests.hostile.valid_questions import SERVE, Question
 
-SEED, TRIES = 3, 500
+SEED, TRIES = 3, 300
 SOUND = Question((*SERVE, "-o", "json"))
 
 

@@ -150,7 +150,8 @@ def hpa_on_rate(target_ratio: float, window_s: float, tick_s: float) -> Law:
         if not said:
             said.append((time_s, machines))
         said.append((time_s, wanted))
-        highest = max(number for at, number in said if at > time_s - window_s or at == time_s)
+        said[:] = [(at, number) for at, number in said if at > time_s - window_s or at == time_s]
+        highest = max(number for _, number in said)
         if wanted > machines:
             return min(wanted, max(2 * machines, machines + 4))
         return max(min(machines, highest), 1)

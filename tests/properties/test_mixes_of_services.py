@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.effort import cases
 from tests.properties.fleet_checker import cheapest_fleet
 
 from gpufleet import ServeRequest, plan_fleet, plan_mix
@@ -21,7 +22,7 @@ from gpufleet.questions.mix import MixRequest
 NEAR, SAME = 5e-3, 1e-6
 GPUS = ("H100", "L40S", "L4", "A100-80GB", "A100-40GB", "RTX-PRO-6000", "A10G", "T4")
 MODELS = ("llama-3.1-8b", "qwen3-32b", "qwen3-4b", "llama-3.2-3b", "qwen3-8b", "qwen2.5-14b", "gemma-3-12b")
-GROUPS, GROUP = range(8), 5
+GROUPS, GROUP = range(8), cases(2, 5)
 THREE = (
     ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws", "gcp"]),
     ServeRequest("qwen3-32b", 2.0, 2000, 400, slo="ttft.p95<2s", clouds=["aws", "gcp"]),
@@ -70,7 +71,7 @@ def usd_as_they_come(requests: Sequence[ServeRequest], **words: object) -> float
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_another_solver_finds_nothing_cheaper_for_two_to_five_services(group: int) -> None:
-    """Forty questions; each is proved with a part of the effort, and so is the other solver's bound."""
+    """Sixteen questions, forty by `make brute-force`; each proved with a part of the effort, as is the other bound."""
     for seed in range(group * GROUP, (group + 1) * GROUP):
         asked = understood(services(seed))
         mix = as_they_come(asked)

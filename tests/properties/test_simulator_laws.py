@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import cases
 from tests.properties.naive_cluster import NaiveCluster
 from tests.properties.random_clusters import (
     COLUMNS,
@@ -27,9 +28,8 @@ from gpufleet.domain.requests import Requests
 from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, Running, replay
 from gpufleet.simulate.compiled import IS_COMPILED
 
-MANY = settings.get_profile("repeatable").max_examples * 20
-"""2,000 clusters."""
-FEWER = settings.get_profile("repeatable").max_examples * 2
+MANY, FEWER = cases(400, 2000), cases(80, 200)
+"""Clusters; the larger numbers by `make brute-force`."""
 SLACK_S = 1e-9
 seeds = st.integers(0, 2**32)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.drawn_markets import DrawnMarkets
 from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.questions.spot import SpotRequest
 
@@ -27,7 +28,12 @@ def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> S
     def steady() -> list[Offer]:
         return matching_offers(tables, OfferFilter(clouds=clouds, price_kinds=[PriceKind.ON_DEMAND]))
 
+    return SpotPlays(usual_markets(), deadline_s, steady)
+
+
+@lru_cache(maxsize=1)
+def usual_markets() -> DrawnMarkets:
+    """The markets that play all plans of a process, drawn as `spot` draws them where nobody says anything."""
     usual, fit, ratio = SpotRequest(), load_availability_fit(), load_job_habits().planned_restart_ratio
     zones, *_ = zones_drawn(usual, fit)
-    dice = partial(np.random.default_rng, usual.seed)
-    return SpotPlays(fit, ratio, zones, usual.zones, deadline_s, steady, dice)
+    return DrawnMarkets(fit, ratio, zones, usual.zones, partial(np.random.default_rng, usual.seed))

@@ -332,8 +332,8 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     rows, numbers = np.unravel_index(order[np.isfinite(cost.ravel()[order])], cost.shape)
     if market.plays is not None and offer.price_kind is PriceKind.SPOT:
         _, first = np.unique(numbers, return_index=True)
-        played = [i for i in first if tried.machines[numbers[i]] in SPOT_MACHINES]
-    chosen = played if market.plays is not None and offer.price_kind is PriceKind.SPOT and played else [0]
+        played = first[np.isin(tried.machines[numbers[first]], SPOT_MACHINES)]
+    chosen = played if market.plays is not None and offer.price_kind is PriceKind.SPOT and len(played) else [0]
     return [placement(market, offer, hosts, tried, int(rows[i]), int(numbers[i])) for i in chosen]
 
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from gpufleet.domain.arrays import AnyArray, FloatArray, IntArray
 from gpufleet.domain.spot import ON_DEMAND, ON_SPOT, WAITING, AgedHazards, DeadlineJob, SlackRules
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
@@ -38,28 +38,32 @@ class Shift:
         low = np.clip(np.arange(num_steps) + whole, 0, last)
         return cls(low, np.minimum(low + 1, last), steps - whole)
 
-    def of(self, cost: FloatArray) -> FloatArray:
-        """Costs there."""
-        low, high = cost.take(self.low, axis=-1), cost.take(self.high, axis=-1)
-        return np.asarray(low * (1 - self.share) + high * self.share)
+    def of(self, cost: FloatArray, num_steps: int) -> FloatArray:
+        """Costs there, of the first so many steps."""
+        low, high = (cost.take(at[:num_steps], axis=-1) for at in (self.low, self.high))
+        low *= 1 - self.share
+        high *= self.share
+        low += high
+        return low
 
 
 @dataclass(frozen=True, eq=False)
 class Tick:
-    """A tick on a machine, by the work left: all there is to do with a start, hours that are paid, and what is left."""
+    """A tick on a machine, by the work left: all there is to do with a start, hours that are paid, and what is left.
+
+    `free_s` is the time from when on demand still ends in time, begun after a tick without any progress and a loss.
+    """
 
     total_s: FloatArray
     paid_h: FloatArray
     after: Shift
+    free_s: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
     """Work left in even steps, and what a tick makes of it, which begins with a start or goes on."""
 
-    job: DeadlineJob
-    slowest_restart_s: float
-    tick_s: float
     step_s: float
     work_s: FloatArray
     lost: Shift
@@ -73,28 +77,18 @@ class Grid:
         most_s = job.work_s + 2 * (job.restart_s + job.loss_s) + tick_s
         work_s = np.arange(math.ceil(most_s / step_s) + 1, dtype=np.float64) * step_s
         lost = Shift.by(job.loss_s / 2 / step_s, len(work_s))
-        begun, going = (tick_of(work_s, start_s, tick_s, step_s) for start_s in (job.restart_s, 0.0))
-        return cls(job, slowest_restart_s, tick_s, step_s, work_s, lost, begun, going)
+        begun, going = (
+            tick_of(work_s, start_s, work_s + lost_s + slowest_restart_s + tick_s, tick_s, step_s)
+            for start_s, lost_s in ((job.restart_s, 0.0), (0.0, job.loss_s))
+        )
+        return cls(step_s, work_s, lost, begun, going)
 
-    def can_be_free(self, left_s: float, lost_s: float) -> BoolArray:
-        """Whether on demand still ends in time, begun after a tick without any progress and the loss of so much."""
-        return self.work_s + lost_s + self.slowest_restart_s + self.tick_s <= left_s
 
-
-def tick_of(work_s: FloatArray, start_s: float, tick_s: float, step_s: float) -> Tick:
+def tick_of(work_s: FloatArray, start_s: float, free_s: FloatArray, tick_s: float, step_s: float) -> Tick:
     """A tick that begins with a start."""
     total_s = work_s + start_s
     paid_h = np.minimum(total_s, tick_s) / HOUR
-    return Tick(total_s, paid_h, Shift.by((start_s - tick_s) / step_s, len(work_s)))
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Expected dollars of the rest, [state, work left], of a job that waits, runs on spot, or on demand."""
-
-    waiting: FloatArray
-    on_spot: FloatArray
-    on_demand: FloatArray
+    return Tick(total_s, paid_h, Shift.by((start_s - tick_s) / step_s, len(work_s)), free_s)
 
 
 def slack_rules(
@@ -110,12 +104,12 @@ def slack_rules(
     """
     slowest_s = job.restart_s if slowest_restart_s is None else slowest_restart_s
     grid, prices = Grid.of(job, slowest_s, hazards.tick_s), (spot_usd_per_hour, on_demand_usd_per_hour)
-    chance, has_one = hazards.transitions, np.arange(2 * hazards.ages) >= hazards.ages
-    late = np.where(grid.work_s > 0, LATE_USD, 0.0) + np.zeros((len(has_one), 1))
-    costs, ticks = Costs(late, late, late), math.ceil(job.deadline_s / hazards.tick_s)
-    thresholds = np.zeros((3, len(has_one), ticks + 1))
+    chance, ticks = hazards.transitions, math.ceil(job.deadline_s / hazards.tick_s)
+    costs = np.zeros((3, len(chance), len(grid.work_s)))
+    costs[:] = np.where(grid.work_s > 0, LATE_USD, 0.0)
+    thresholds = np.zeros((3, len(chance), ticks + 1))
     for k in range(1, ticks + 1):
-        costs, thresholds[:, :, k] = tick_before(grid, chance, has_one, costs, k * hazards.tick_s, prices)
+        costs, thresholds[:, :, k] = tick_before(grid, chance, costs, k * hazards.tick_s, prices)
     points = np.unique([*np.arange(0, ticks, max(round(POINT_APART_S / hazards.tick_s), 1)), 1, ticks])
     return SlackRules(hazards, points * hazards.tick_s, thresholds[:, :, points])
 
@@ -154,43 +148,50 @@ def uniform_rules(job: DeadlineJob, tick_s: float, *, waits_ahead: bool) -> Slac
 
 
 def tick_before(
-    grid: Grid, chance: FloatArray, has_one: BoolArray, after: Costs, left_s: float, prices: tuple[float, float]
-) -> tuple[Costs, FloatArray]:
-    """Costs with one tick more left, and the threshold of each running and state."""
-    on_spot, on_demand = prices
-    waits = np.where(grid.can_be_free(left_s, 0.0), chance @ after.waiting, LATE_USD)
-    next_spot = chance @ np.where(has_one[:, None], after.on_spot, grid.lost.of(after.waiting))
-    next_demand = chance @ after.on_demand
+    grid: Grid, chance: FloatArray, after: FloatArray, left_s: float, prices: tuple[float, float]
+) -> tuple[FloatArray, FloatArray]:
+    """Expected dollars of the rest with one tick more left, and the threshold of each running and state.
 
-    def free(tick: Tick, lost_s: float) -> FloatArray:
-        cost = on_spot * tick.paid_h + tick.after.of(next_spot)
-        return np.where(has_one[:, None], np.where(grid.can_be_free(left_s, lost_s), cost, LATE_USD), waits)
+    Dollars: [waiting, on spot or on demand, state, work left]. States without a machine come first.
+    """
+    (on_spot, on_demand), without = prices, len(chance) // 2
+    waits = chance @ after[WAITING]
+    lost = np.concatenate([grid.lost.of(after[WAITING, :without], len(grid.work_s)), after[ON_SPOT, without:]])
+    next_spot, next_demand = chance @ lost, chance @ after[ON_DEMAND]
+    free, demand = np.full((2, *after.shape[:2], num_up_to(grid.work_s, left_s)), LATE_USD)
+    can_wait = num_up_to(grid.begun.free_s, left_s)
+    free[:, :without, :can_wait] = waits[:without, :can_wait]
+    for way, tick in ((WAITING, grid.begun), (ON_SPOT, grid.going)):
+        steps = num_up_to(tick.free_s, left_s)
+        free[way, without:, :steps] = on_spot * tick.paid_h[:steps] + tick.after.of(next_spot[without:], steps)
+    free[ON_DEMAND, without:] = free[WAITING, without:]
+    for way, tick in ((WAITING, grid.begun), (ON_DEMAND, grid.going)):
+        steps = num_up_to(tick.total_s, left_s)
+        demand[way, :, :steps] = on_demand * tick.paid_h[:steps] + tick.after.of(next_demand, steps)
+    demand[ON_SPOT] = demand[WAITING]
+    return by_rule(grid, free, demand, left_s)
 
-    def demand(tick: Tick) -> FloatArray:
-        cost = on_demand * tick.paid_h + tick.after.of(next_demand)
-        return np.where(tick.total_s <= left_s, cost, LATE_USD)
 
-    spot_begun, spot_going = free(grid.begun, 0.0), free(grid.going, grid.job.loss_s)
-    demand_begun, demand_going = demand(grid.begun), demand(grid.going)
-    ways = {
-        WAITING: (spot_begun, demand_begun),
-        ON_SPOT: (spot_going, demand_begun),
-        ON_DEMAND: (spot_begun, demand_going),
-    }
-    costs_free, costs_on_demand = (np.stack(costs) for costs in zip(*ways.values(), strict=True))
-    cost, threshold = by_rule(grid, costs_free, costs_on_demand, left_s)
-    return Costs(*cost), threshold
+def num_up_to(times_s: FloatArray, left_s: float) -> int:
+    """How many of times that grow are no longer than what is left."""
+    return int(times_s.searchsorted(left_s, side="right"))
 
 
 def by_rule(grid: Grid, free: FloatArray, demand: FloatArray, left_s: float) -> tuple[FloatArray, FloatArray]:
-    """Costs of the threshold that regrets least, and that slack: on demand from some work left on   [way, state]."""
-    gain = np.clip(free - demand, -LARGE_REGRET, LARGE_REGRET) * ((grid.work_s > 0) & (grid.work_s <= left_s))
+    """Costs of the threshold that regrets least, and that slack: on demand from some work left on   [way, state].
+
+    More work than time is left is late, whatever is done: costs are those of the steps before.
+    """
+    gain = np.clip(free[..., 1:] - demand[..., 1:], -LARGE_REGRET, LARGE_REGRET)
     regret = summed_before(np.maximum(gain, 0)) + summed_from(np.maximum(-gain, 0))
-    first = regret.argmin(axis=-1)
-    is_demand = (np.arange(len(grid.work_s)) >= first[..., None]) | (free >= LATE_USD)
-    cost = np.minimum(np.where(is_demand, demand, free), LATE_USD)
+    least = regret.argmin(axis=-1)
+    first = np.where(least > 0, least + 1, 0)
+    steps, all_steps = free.shape[-1], len(grid.work_s)
+    is_demand = (np.arange(steps) >= first[..., None]) | (free >= LATE_USD)
+    cost = np.full((*free.shape[:-1], all_steps), LATE_USD)
+    np.minimum(np.where(is_demand, demand, free), LATE_USD, out=cost[..., :steps])
     cost[..., 0] = 0.0
-    return cost, np.where(first == len(grid.work_s), 0.0, left_s - (first - 0.5) * grid.step_s)
+    return cost, np.where(first == all_steps, 0.0, left_s - (first - 0.5) * grid.step_s)
 
 
 def summed_before(values: AnyArray) -> FloatArray:

@@ -1,41 +1,21 @@
-"""What the jobs of a plan cost on spot as drawn markets play them: until their deadline, with on demand as the net.
-
-The advisor of a cloud counts machines that were taken away. A start that is refused, and the time on demand that makes
-up for it, show only where availability is drawn (`simulate.spot_availability`) and a job is played by its rules.
-"""
+"""What the jobs of a plan cost on spot as drawn markets play them: until their deadline, with on demand as the net."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
-from gpufleet.domain.availability import AvailabilityFit
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import Offer
-from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, mean_up_s, on_longer_ticks
+from gpufleet.optimize.drawn_markets import DrawnMarkets, GangWork
 from gpufleet.optimize.market import effective_price, on_demand_beside
-from gpufleet.optimize.spot import (
-    AGES_S,
-    SpotDraws,
-    SpotQuestion,
-    drawn_luck,
-    late_ratio,
-    longer_by,
-    played,
-    programmed_rules,
-    usual_interval_s,
-)
+from gpufleet.optimize.spot import late_ratio
 from gpufleet.records import dataclass
-from gpufleet.simulate.spot_markets import ZoneDraw, drawn_nodes
 from gpufleet.units import DAY, HOUR
 
-MOST_NODES = 10_000
-DRAWS, MOST_TICKS = 100, 100
-LEAST_DRAWN_TICKS, DRAWN_TICKS_RATIO = 1 << 10, 4
 LONGEST_RATIO, LONGEST_SLACK_S = 4.0, 7 * DAY
 """A deadline later than so many times the work and so many days after it changes nothing: nobody waits so long."""
 AIM_RATIO, FAR_AIM_RATIO = 1.2, 2.0
@@ -87,19 +67,11 @@ class SpotPlay:
 
 @dataclass(frozen=True, eq=False)
 class SpotPlays:
-    """Plays of the jobs of one question, all on the same draws: [draw, zone, tick of the fit].
+    """Plays of the jobs of one question on drawn markets. `steady` sells machines on demand, whatever else is asked."""
 
-    A planned start takes `start_ratio` times as long. `steady` sells machines on demand, whatever else is asked about.
-    `dice` gives the same numbers to each who asks.
-    """
-
-    fit: AvailabilityFit
-    start_ratio: Spread
-    zones: ZoneDraw
-    num_zones: int
+    markets: DrawnMarkets
     deadline_s: float
     steady: Callable[[], Iterable[Offer]]
-    dice: Callable[[], np.random.Generator]
 
     @cached_property
     def net(self) -> Mapping[tuple[str, str, str], Offer]:
@@ -107,24 +79,20 @@ class SpotPlays:
         offers = list(self.steady())
         return on_demand_beside(offers) | on_demand_beside([offer for offer in offers if offer.is_dated])
 
+    @cached_property
+    def _cheapest_net(self) -> Mapping[tuple[str, str], Offer]:
+        """What stands in where a region sells nothing on demand, by cloud and machine type: where it costs least."""
+        cheapest: dict[tuple[str, str], Offer] = {}
+        for (cloud, instance, _), offer in self.net.items():
+            known = cheapest.get((cloud, instance))
+            if known is None or effective_price(offer) < effective_price(known):
+                cheapest[cloud, instance] = offer
+        return cheapest
+
     def beside(self, spot: Offer) -> Offer | None:
         """What stands in for an offer: in its own region, or else where it costs least."""
         own = self.net.get((spot.cloud, spot.instance, spot.region))
-        others = (o for o in self.net.values() if (o.cloud, o.instance) == (spot.cloud, spot.instance))
-        return own or min(others, key=effective_price, default=None)
-
-    @cached_property
-    def _drawn(self) -> dict[int, IntArray]:
-        return {}
-
-    def nodes(self, num_ticks: int) -> IntArray:
-        """Machines that zones have, for so many ticks at least: the same draws for all jobs of about that length."""
-        length = LEAST_DRAWN_TICKS
-        while length < num_ticks:
-            length *= DRAWN_TICKS_RATIO
-        if length not in self._drawn:
-            self._drawn[length] = drawn_nodes(self.dice(), self.fit, self.zones, DRAWS, length, MOST_NODES)
-        return self._drawn[length]
+        return own or self._cheapest_net.get((spot.cloud, spot.instance))
 
     def play(self, job: PlannedJob, confidence: float) -> SpotPlay | None:
         """What becomes of a job that aims at the end that costs least; None where nothing stands in for spot.
@@ -147,7 +115,7 @@ class SpotPlays:
 
         From the work and a start on, each a fifth later, then each twice as late.
         """
-        work_s, start_s = job.work_s, self.start_ratio.expected * (job.startup_s + job.write_s)
+        work_s, start_s = job.work_s, self.markets.start_ratio.expected * (job.startup_s + job.write_s)
         latest_s = max(LONGEST_RATIO * work_s.high, work_s.high + LONGEST_SLACK_S)
         aims = [work_s.expected + start_s]
         while aims[-1] < latest_s:
@@ -156,17 +124,14 @@ class SpotPlays:
 
     def least_usd(self, job: PlannedJob, steady: Offer) -> float:
         """What no play of a job costs less than: all its work and one start, at the lower of both prices."""
-        question = SpotQuestion(job.work_s, self.restart_s(job.startup_s), self.deadline_s, 0.0, job.work_s.high)
-        luck = drawn_luck(self.dice(), question, DRAWS)
         each = min(effective_price(job.offer), effective_price(steady))
-        return float((luck.work_s + luck.restart_s).mean()) / HOUR * job.machines * each
+        return self.markets.least_machine_s(job.work_s, job.startup_s) / HOUR * job.machines * each
 
     def aimed(self, job: PlannedJob, steady: Offer, aim_s: float) -> SpotPlay:
         """What becomes of a job that goes on demand in time to end then."""
-        question = self.question(job, aim_s)
+        work = GangWork(job.machines, job.work_s, job.startup_s, job.write_s, job.checkpoint_every_s)
         prices = (job.machines * effective_price(each) for each in (job.offer, steady))
-        draws = self.draws(question, job.machines, *prices)
-        runs = played(question, draws, programmed_rules(question, draws))
+        runs = self.markets.runs(work, aim_s, *prices)
         machine_s = runs.spot_s + runs.on_demand_s
         return SpotPlay(
             runs.cost_usd,
@@ -175,50 +140,5 @@ class SpotPlays:
             float(runs.losses.mean()),
             float(runs.on_demand_s.sum() / machine_s.sum()),
             late_ratio(runs, self.deadline_s),
-            self.num_zones,
+            self.markets.num_zones,
         )
-
-    def question(self, job: PlannedJob, deadline_s: float) -> SpotQuestion:
-        """The job with starts as far off as planned ones may be, and checkpoints."""
-        has_some = self.nodes(round(DAY / self.fit.tick_s)) >= job.machines
-        up_s = min(mean_up_s(has_some, self.fit.tick_s), deadline_s)
-        every_s = job.checkpoint_every_s or usual_interval_s(job.write_s, up_s, job.work_s.expected)
-        restart_s = self.restart_s(job.startup_s + job.write_s)
-        return SpotQuestion(job.work_s, restart_s, deadline_s, job.write_s, every_s)
-
-    def restart_s(self, start_s: float) -> Spread:
-        """A planned start as far off as it may be."""
-        ratio = self.start_ratio
-        return Spread(ratio.low * start_s, ratio.expected * start_s, ratio.high * start_s)
-
-    def draws(self, question: SpotQuestion, machines: int, spot_usd: float, steady_usd: float) -> SpotDraws:
-        """Markets until the deadline, on ticks that are few enough; then nothing but on demand until all is done."""
-        every = longer_by(question.deadline_s, self.fit.tick_s, MOST_TICKS)
-        tick_s = self.fit.tick_s * every
-        ticks = math.ceil(question.deadline_s / tick_s)
-        nodes = self.nodes(ticks * every)[:, :, : ticks * every]
-        has_one, has_some = (joined(nodes >= number, every) for number in (1, machines))
-        after = np.zeros((DRAWS, self.num_zones, ticks), dtype=bool)
-        is_available = np.concatenate([by_draw(has_some, DRAWS), after], axis=2)
-        prices = np.full(self.num_zones, spot_usd), steady_usd
-        market = SpotMarket(np.concatenate(list(is_available), axis=1), tick_s, *prices)
-        hazards = AgedHazards.of_counts(HazardCounts.of(has_some, tick_s, AGES_S), one_tick_of(has_one, tick_s))
-        luck = drawn_luck(self.dice(), question, DRAWS)
-        return SpotDraws(market, np.arange(DRAWS) * (2 * ticks), luck, hazards)
-
-
-def joined(has_some: BoolArray, every: int) -> BoolArray:
-    """Draws one after the other along time, on longer ticks: [draw, zone, tick] -> [zone, draw x tick]."""
-    return on_longer_ticks(np.concatenate(list(has_some), axis=1), every)
-
-
-def by_draw(along: BoolArray, draws: int) -> BoolArray:
-    """The reverse: [zone, draw x tick] -> [draw, zone, tick]."""
-    return np.asarray(along.reshape(len(along), draws, -1).transpose(1, 0, 2))
-
-
-def one_tick_of(is_available: BoolArray, tick_s: float) -> HazardCounts:
-    """What zones with one machine say of those with several, worth a tick."""
-    counts = HazardCounts.of(is_available, tick_s, AGES_S)
-    worth = np.minimum(counts.ticks, 1.0)
-    return HazardCounts(tick_s, AGES_S, counts.changes / np.maximum(counts.ticks, 1.0), worth)
