@@ -28,6 +28,16 @@ def test_smaller_formats_serve_more_users() -> None:
     assert users["bf16", "bf16"] < users["fp8", "bf16"] < users["int4", "bf16"] < users["int4", "fp8"]
 
 
+def test_shorter_steps_are_offered_where_the_check_before_the_start_decides() -> None:
+    """vLLM counts a window with a whole step of a prompt: 5.2 GiB for 48k tokens of gemma-3-27b, 4.2 later."""
+    result = fit("gemma-3-27b", "RTX-4090", "48k", precision="int4")
+    assert not result.fits
+    assert result.startup_kv_bytes is not None
+    assert result.kv_bytes_per_user is not None
+    assert result.startup_kv_bytes > 1.2 * result.kv_bytes_per_user
+    assert any("--max-num-batched-tokens" in change.what for change in result.changes)
+
+
 def test_three_gpus_are_refused_by_heads_and_by_memory() -> None:
     result = fit("llama-3.3-70b", "L40S:3", "8k")
     reasons = {row.layout: row for row in result.rejected}

@@ -6,7 +6,7 @@ from gpufleet.answers.terms import explained
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import memory_terms
+from gpufleet.memory.fit import MemoryBudget, memory_terms
 from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Figure, Input
@@ -42,7 +42,7 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
     q, budget, floor = report.question, chosen.budget, report.tpot_floor_s
     parts = {
         "weights": budget.loaded_bytes,
-        "KV cache of the users asked for" if q.batch else "KV cache of one user": Band.exact(budget.needed_kv_bytes),
+        _kv_part(q, budget): Band.exact(budget.needed_kv_bytes),
         "activations": budget.activation_bytes,
         "graphs": budget.graph_bytes,
         "context, libraries, buffers": budget.overhead_bytes,
@@ -59,11 +59,19 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
         "total_bytes": _figure(budget.total_bytes, "bytes", grade),
         "kv_pool_bytes": _figure(budget.kv_pool_bytes, "bytes", grade),
         "kv_bytes_per_user": float(budget.kv_bytes_per_sequence),
+        "startup_kv_bytes": float(budget.startup_kv_bytes),
         "users": _figure(budget.max_sequences, "users", grade) if chosen.fits else None,
         "short_by_bytes_per_gpu": chosen.short_by_bytes,
         "tpot_floor_s": None if floor is None else Figure(value=floor, unit="s", grade="roofline"),
         "terms": [explained(term) for term in terms],
     }
+
+
+def _kv_part(q: FitQuestion, budget: MemoryBudget) -> str:
+    """Whose KV cache counts: of the users, or of the one sequence that the engine asks room for before it starts."""
+    if budget.start_decides:
+        return "KV cache to start with"
+    return "KV cache of the users asked for" if q.batch else "KV cache of one user"
 
 
 def _figure(band: Band, unit: str, grade: str) -> Figure:

@@ -26,6 +26,7 @@ from gpufleet.units import GIB
 
 MACHINE_SIZES = (1, 2, 4, 8, 16)
 SHORTEST_CONTEXT_TOKENS = 256
+LEAST_STEP_TOKENS = 256
 SHORT = Reason("short_of_memory")
 
 
@@ -244,6 +245,21 @@ def _shorter_context(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change
     return [Change(f"a context of {longest:,.0f} tokens", q.num_gpus, placement, offers.get(q.num_gpus))]
 
 
+def _smaller_steps(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The largest steps below the engine's own with which it starts, where its check before it starts decides."""
+    asked = best_placement(q)
+    if asked is None or not asked.budget.start_decides:
+        return []
+    tokens = int(EngineMemory.of(q.engine, q.accelerator).prefill_budget_tokens) // 2
+    while tokens >= LEAST_STEP_TOKENS:
+        placement = best_placement(replace(q, engine=q.engine.started_with(max_step_tokens=tokens)))
+        if placement is not None and placement.fits:
+            what = f"steps of {tokens:,} tokens (--max-num-batched-tokens)"
+            return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
+        tokens //= 2
+    return []
+
+
 def changes_that_fit(
     q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapping[int, Offer]
 ) -> tuple[Change, ...]:
@@ -253,7 +269,7 @@ def changes_that_fit(
     """
     found = _more_gpus(q, offers) + _other_formats(q, formats, offers)
     if not unsupported(q):
-        found += _lighter_kv(q, offers) + _shorter_context(q, offers)
+        found += _smaller_steps(q, offers) + _lighter_kv(q, offers) + _shorter_context(q, offers)
     return tuple(sorted(found, key=_cost))
 
 

@@ -85,11 +85,23 @@ def paragraphs(result: FitResult) -> list[str]:
             f"{usable_line(result)} (memory fraction {result.memory_fraction:.3g}); KV room {shown}, "
             f"{gib(result.kv_bytes_per_user)} for each user."
         )
+        lines += startup_line(result, result.kv_bytes_per_user, pool)
     if result.tpot_floor_s:
         users = "one user" if result.batch in (None, 1) else f"{count(result.batch)} users"
         floor = duration(result.tpot_floor_s.value)
         lines.append(f"TPOT floor {floor} for {users}: weights and KV read over memory bandwidth, a bound.")
     return lines
+
+
+def startup_line(result: FitResult, held_bytes: float, pool: Figure) -> list[str]:
+    """That the engine asks for more before it starts than a user holds, where the pool may have less."""
+    asked = result.startup_kv_bytes
+    if asked is None or asked <= held_bytes or asked <= (pool.low or 0.0):
+        return []
+    return [
+        f"{result.engine} starts only where the pool has {gib(asked)}: one sequence of {count(result.context_tokens)} "
+        "tokens while its prompt is prefilled, each layer with a window keeping a whole step beside it."
+    ]
 
 
 def usable_line(result: FitResult) -> str:

@@ -56,7 +56,8 @@ class FitResult(Result):
 
     The engine may use `memory_fraction` of `device_bytes` less `driver_bytes`. `checkpoint_bytes_per_gpu` are weights
     as counted from the checkpoint; among `parts` they stand as the engine loads them. `tpot_floor` is a roofline bound:
-    what one decode step must read over the memory bandwidth.
+    what one decode step must read over the memory bandwidth. A user holds `kv_bytes_per_user` while it decodes; the
+    engine starts where its KV pool has `startup_kv_bytes`.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -80,6 +81,7 @@ class FitResult(Result):
     total_bytes: Figure | None = None
     kv_pool_bytes: Figure | None = None
     kv_bytes_per_user: float | None = None
+    startup_kv_bytes: float | None = None
     users: Figure | None = None
     short_by_bytes_per_gpu: float = 0.0
     tpot_floor_s: Figure | None = None
