@@ -268,9 +268,15 @@ def memory_fractions(engine: EngineProfile, accelerator: Accelerator) -> tuple[f
 def driver_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
     """What the driver keeps of the memory that it reports: engines are given the rest.   [bytes]
 
-    An H100 reports 79.65 GiB and gives 79.2, an RTX 3090 24.0 and 23.58.
+    An H100 reports 79.65 GiB and gives 79.2, an RTX 3090 24.0 and 23.58. A card whose share was logged keeps that,
+    give or take what drivers differ by; others what cards usually keep.
     """
-    return _optional_band(engine, "driver_bytes") if accelerator.vendor == "nvidia" else Band.exact(0.0)
+    if accelerator.vendor != "nvidia":
+        return Band.exact(0.0)
+    kept, spread = accelerator.driver_bytes, engine.constants.get("driver_spread_bytes")
+    if kept is None or spread is None:
+        return _optional_band(engine, "driver_bytes")
+    return Band.of(spread).plus(Band.exact(kept))
 
 
 def communication_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
