@@ -38,6 +38,23 @@ def test_shorter_steps_are_offered_where_the_check_before_the_start_decides() ->
     assert any("--max-num-batched-tokens" in change.what for change in result.changes)
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "context", "said", "codes"),
+    [
+        ("gemma-3-27b", "RTX-4090", "40960", {"precision": "int4"}, ["default_fraction"]),
+        ("qwen2-7b", "RTX-3090", "131072", {"engine_version": "0.10.1"}, ["default_fraction", "native_sampler"]),
+        ("llama-3.1-8b", "H100", "8k", {}, []),
+    ],
+)
+def test_usual_settings_that_turn_the_verdict_are_named_and_make_it_tight(
+    model: str, gpu: str, context: str, said: dict[str, str], codes: list[str]
+) -> None:
+    result = fit(model, gpu, context, **said)  # type: ignore[arg-type]
+    assert [x.code for x in result.otherwise] == codes
+    assert result.verdict == ("tight" if codes else "fits")
+    assert all(x.short_by_bytes_per_gpu > 0 for x in result.otherwise)
+
+
 def test_three_gpus_are_refused_by_heads_and_by_memory() -> None:
     result = fit("llama-3.3-70b", "L40S:3", "8k")
     reasons = {row.layout: row for row in result.rejected}

@@ -195,6 +195,13 @@ class EngineMemory:
         """The same engine started with its default fraction, which nobody raises."""
         return replace(self, largest_memory_fraction=self.memory_fraction)
 
+    def keeping_states_of_prefixes(self, engine: EngineProfile) -> EngineMemory:
+        """The same where prefixes are served from states too: a sequence keeps as many as the engine ever does."""
+        states = engine.constants.get("states_per_sequence")
+        if states is None or states.high is None:
+            return self
+        return replace(self, states_per_sequence=np.maximum(np.asarray(self.states_per_sequence), states.high)[()])
+
 
 def _optional(engine: EngineProfile, name: str, otherwise: float = 0.0) -> float:
     return engine.constant(name) if name in engine.constants else otherwise

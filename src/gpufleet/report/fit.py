@@ -22,6 +22,7 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     tables = [users_table(result)]
     if result.parts:
         tables.append(memory_table(result))
+    tables += [otherwise_table(result)] if result.otherwise else []
     tables += launch_tables(result.launch)
     if not result.fits:
         tables += [rejected_table(result)] if result.rejected else []
@@ -217,6 +218,17 @@ def changes_table(result: FitResult) -> Table:
     dates = sorted({f"{c.price_source} of {c.price_as_of}" for c in result.changes if c.price_source})
     notes = [f"On-demand prices: {', '.join(dates)}."] if dates else []
     return Table(columns, rows, "Cheapest change that makes it fit", notes, 0 if rows else None, empty)
+
+
+def otherwise_table(result: FitResult) -> Table:
+    """What the verdict rests on that nobody said, and what is missing in other usual settings."""
+    columns = [
+        Column("assumed", "assumed", wraps=True),
+        Column("otherwise", "otherwise", wraps=True),
+        Column("verdict", "then"),
+        Column("short_by_bytes_per_gpu", "short by, a GPU", lambda v: gib(_number(v)), "right"),
+    ]
+    return Table(columns, [x.model_dump() for x in result.otherwise], "What the verdict rests on")
 
 
 def terms_table(terms: list[ExplainedTerm]) -> Table:
