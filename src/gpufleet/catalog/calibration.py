@@ -33,6 +33,7 @@ from gpufleet.domain.calibration import (
     Formulas,
     Grids,
     HandoverFormula,
+    HostExchangeFormula,
     OperatorTables,
     RoutingFormula,
     SparsePromptFormula,
@@ -243,6 +244,7 @@ def load_formulas() -> Formulas:
         engine_steps=EngineStepFormula(**rows["engine_steps"]),
         routing=RoutingFormula(**rows["routing"]),
         handover=HandoverFormula(**rows["handover"]),
+        host_exchange=HostExchangeFormula(**rows["host_exchange"]),
     )
 
 

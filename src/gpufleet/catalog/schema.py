@@ -84,6 +84,8 @@ ACCELERATOR_KEYS = frozenset(
         "memory_evidence",
         "driver_mib",
         "driver_source",
+        "peer_to_peer",
+        "peer_to_peer_source",
         "marketed_memory_gb",
         "memory_type",
         "bandwidth_gb_per_s",
@@ -347,6 +349,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         compute_capability=table.get("compute_capability"),
         host_architecture=table.get("host_architecture", USUAL_HOST),
         driver_bytes=None if driver is None else driver * MIB,
+        peer_to_peer=bool(table.get("peer_to_peer", True)),
     )
 
 

@@ -14,6 +14,7 @@ from gpufleet.catalog.calibration import (
     OPERATORS,
     lending_spreads,
     load_calibration,
+    load_formulas,
     loan_for,
     read_tables,
 )
@@ -307,7 +308,8 @@ def test_the_roofline_of_a_product_by_rows_is_that_of_the_whole_product(
 def test_interpolation_meets_the_knots_and_is_linear_between() -> None:
     grids = Grids((Axis("a", 0, 1, 3), Axis("b", 4, 2, 2)), np.array([[[0, 1], [2, 3], [4, 9.0]]]), 0.0)
     none, one = np.zeros(1), np.ones(1)
-    curves = CollectiveCurves(grids, np.array([0]), one, none.astype(np.int64), one, one)
+    host = load_formulas().host_exchange
+    curves = CollectiveCurves(grids, np.array([0]), one, none.astype(np.int64), one, one, none > 0, host)
 
     def at(a: float, b: float) -> float:
         return float(interpolate(curves, (np.array(a), np.array(b)))[0])
