@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -10,10 +11,12 @@ import pytest
 from gpufleet.accuracy.conditions import engine_of_row, memory_version_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_file
+from gpufleet.api.replica_memory import MemoryQuestion, replica_memory
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
@@ -157,3 +160,34 @@ def test_no_run_of_these_files_is_said_not_to_fit() -> None:
     verdicts = score_file(read_measurements(MEASUREMENTS), ModelFinder()).verdicts
     assert verdicts.num_ran > 130
     assert verdicts.num_false_does_not_fit == verdicts.num_false_fits == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "version", "fraction", "logged_tokens"),
+    [
+        ("qwen2-7b", "A100-PCIe-80GB", "0.10.1", 0.25, 93_872),
+        ("qwen2-7b", "A100-PCIe-80GB", "0.10.1", 0.5, 464_848),
+        ("qwen3-0.6b", "A100-SXM4-80GB", "0.10.2", 0.9, 652_144),  # vllm-project/vllm pull/24577
+    ],
+)
+def test_pools_beside_the_sampler_of_the_official_image(
+    model: str, gpu: str, version: str, fraction: float, logged_tokens: int
+) -> None:
+    """FlashInfer samples in vLLM's image of 0.9 to 0.10; without it the pool is 1 GiB smaller. Tolerance: 1 %."""
+    asked = MemoryQuestion(
+        shipped_architecture(model), gpu, Layout(), "vllm", 4096, memory_fraction=fraction, engine_version=version
+    )
+    found, native = (replica_memory(q) for q in (asked, replace(asked, has_native_sampler=True)))
+    tokens = found.budget.pool_tokens(found.kv_bytes_per_block_token)
+    assert tokens.low <= logged_tokens <= tokens.high
+    assert float(tokens.expected) == pytest.approx(logged_tokens, rel=0.01)
+    gap = float(found.budget.kv_pool_bytes.expected - native.budget.kv_pool_bytes.expected)
+    assert 0.8 * GIB < gap < 1.6 * GIB
+
+
+def test_a_card_whose_driver_share_was_logged_keeps_that() -> None:
+    """An A100 of 80 GB gives 79.14 GiB (SXM4) or 79.25 (PCIe); others keep what is usual."""
+    given = {gpu: EngineMemory.of(find_engine("vllm"), load_catalog().accelerators[gpu]) for gpu in
+             ("A100-SXM4-80GB", "A100-PCIe-80GB", "A100-SXM4-40GB")}  # fmt: skip
+    rounded = {gpu: round(float(engine.device_bytes) / GIB, 2) for gpu, engine in given.items()}
+    assert rounded == {"A100-SXM4-80GB": 79.14, "A100-PCIe-80GB": 79.25, "A100-SXM4-40GB": 39.38}

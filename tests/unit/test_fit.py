@@ -28,6 +28,33 @@ def test_smaller_formats_serve_more_users() -> None:
     assert users["bf16", "bf16"] < users["fp8", "bf16"] < users["int4", "bf16"] < users["int4", "fp8"]
 
 
+def test_shorter_steps_are_offered_where_the_check_before_the_start_decides() -> None:
+    """vLLM counts a window with a whole step of a prompt: 5.2 GiB for 48k tokens of gemma-3-27b, 4.2 later."""
+    result = fit("gemma-3-27b", "RTX-4090", "48k", precision="int4")
+    assert not result.fits
+    assert result.startup_kv_bytes is not None
+    assert result.kv_bytes_per_user is not None
+    assert result.startup_kv_bytes > 1.2 * result.kv_bytes_per_user
+    assert any("--max-num-batched-tokens" in change.what for change in result.changes)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "context", "said", "codes"),
+    [
+        ("gemma-3-27b", "RTX-4090", "40960", {"precision": "int4"}, ["default_fraction"]),
+        ("qwen2-7b", "RTX-3090", "131072", {"engine_version": "0.10.1"}, ["default_fraction", "native_sampler"]),
+        ("llama-3.1-8b", "H100", "8k", {}, []),
+    ],
+)
+def test_usual_settings_that_turn_the_verdict_are_named_and_make_it_tight(
+    model: str, gpu: str, context: str, said: dict[str, str], codes: list[str]
+) -> None:
+    result = fit(model, gpu, context, **said)  # type: ignore[arg-type]
+    assert [x.code for x in result.otherwise] == codes
+    assert result.verdict == ("tight" if codes else "fits")
+    assert all(x.short_by_bytes_per_gpu > 0 for x in result.otherwise)
+
+
 def test_three_gpus_are_refused_by_heads_and_by_memory() -> None:
     result = fit("llama-3.3-70b", "L40S:3", "8k")
     reasons = {row.layout: row for row in result.rejected}

@@ -38,6 +38,7 @@ TOTAL = Quantity("total_memory", "total_gb", "GiB", GIB)
 QUANTITIES = (TOTAL, WEIGHTS, KV_TOKENS, KV_POOL)
 QUANTISED = ("fp8", "fp8_block", "int8", "int8_wo", "int4", "nf4", "mxfp4", "nvfp4")
 PER_GPU_WORDS = ("per GPU", "one rank")
+NATIVE_SAMPLER = "pytorch"
 
 
 def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
@@ -129,6 +130,7 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
             max_batch=row.whole("max_num_seqs"),
             max_step_tokens=row.whole("max_num_batched_tokens"),
             engine_version=memory_version_of(row, setup.engine),
+            has_native_sampler=row.text("sampler") == NATIVE_SAMPLER,
         )
     )
     if found.refusal:

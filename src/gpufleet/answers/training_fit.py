@@ -7,11 +7,14 @@ import math
 from gpufleet.answers.training_estimate import layout_figures, training_estimate
 from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_parameters
+from gpufleet.domain.verdict import FITS, TIGHT
 from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, longest_sequence
-from gpufleet.results.training import LargestThatFits, TrainingChange, TrainingFit
+from gpufleet.results.training import LargestThatFits, OtherStack, TrainingChange, TrainingFit
 
 
-def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: list[str]) -> TrainingFit:
+def training_fit(
+    place: TrainingPlace, changes: list[TrainingChange], otherwise: list[OtherStack], notes: list[str]
+) -> TrainingFit:
     """The chosen layout with its memory and its step, the most that fits, and what would help."""
     q = place.question
     arch, recipe, machine = q.arch, q.recipe, q.machine
@@ -19,6 +22,7 @@ def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: lis
     return TrainingFit(
         model=arch.name,
         method=recipe.method.value,
+        verdict=verdict_of(place, otherwise),
         num_parameters=num_parameters(arch),
         num_trained_parameters=num_parameters(arch) if adapter is None else num_adapter_parameters(arch, adapter),
         gpu=machine.accelerator.name,
@@ -36,8 +40,15 @@ def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: lis
         host_machine=host_name(place),
         largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
         changes=changes,
+        otherwise=otherwise,
         notes=[*notes, *fit_notes(place)],
     )
+
+
+def verdict_of(place: TrainingPlace, otherwise: list[OtherStack]) -> str:
+    """The verdict of what is assumed; tight where usual software that nobody ruled out does not fit."""
+    verdict = str(place.memory.verdicts[0])
+    return TIGHT if verdict == FITS and not all(stack.is_choice for stack in otherwise) else verdict
 
 
 def fit_notes(place: TrainingPlace) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
 from typing import Any
@@ -14,6 +15,7 @@ from gpufleet.api.configured import configured, understood
 from gpufleet.api.demands import image_tokens, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
+from gpufleet.api.peer_access import peer_note, peer_rows, with_peer_access
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
 from gpufleet.api.requests import RequestKind
@@ -25,6 +27,7 @@ from gpufleet.catalog.engine_eras import older_than_measured, version_notes
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
@@ -82,17 +85,26 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     version, formats = notes_on_version(engine, asked.engine_version), (asked.precision, asked.kv_precision)
     if split is not None:
+        if asked.peer_to_peer is not None:
+            raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes]})
     assert asked.gpus is not None, "one copy has its GPUs"
     name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
+    tables = with_peer_access(tables, resolve_gpu(tables, name).accelerator.name, asked.peer_to_peer)
     replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    notes = [*replica.notes, *version, *remarks_on_load(question, solution)]
-    inputs = [*replica.inputs, *understood(question.workload, question.load)]
+    peers = peer_note(
+        replica.candidates,
+        asked.peer_to_peer,
+        lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
+    )
+    notes = [*replica.notes, *peers, *version, *remarks_on_load(question, solution)]
+    rows = [*replica.inputs, *peer_rows(replica.candidates, asked.peer_to_peer)]
+    inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
     if asked.explain:
         answer = explained(answer, question, solution, tables)

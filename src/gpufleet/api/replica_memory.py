@@ -26,7 +26,8 @@ from gpufleet.records import dataclass
 class MemoryQuestion:
     """One replica as it was started; None is the engine's or the checkpoint's own choice.
 
-    `max_batch` sequences and `max_step_tokens` are the limits that it was started with.
+    `max_batch` sequences and `max_step_tokens` are the limits that it was started with; `has_native_sampler`: PyTorch
+    sampled, not FlashInfer.
     """
 
     model: Architecture
@@ -42,6 +43,7 @@ class MemoryQuestion:
     max_batch: int | None = None
     max_step_tokens: int | None = None
     engine_version: str | None = None
+    has_native_sampler: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     engine = remembering(find_engine(q.engine), checked_version(q.engine, q.engine_version)).started_with(
         q.max_batch, q.max_step_tokens, q.memory_fraction
     )
+    engine = engine.with_native_sampler() if q.has_native_sampler else engine
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
     rules = EngineMemory.of(engine, accelerator).at_its_default()
     demand = Demand(

@@ -20,6 +20,7 @@ from gpufleet.api.training_recipes import (
     usual_batch,
     usual_step_tokens,
 )
+from gpufleet.api.training_stacks import other_stacks
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network import network_of_gpu
@@ -28,7 +29,7 @@ from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.training import Method, Recipe
+from gpufleet.domain.training import Method, Recipe, Recompute
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import LARGEST_SIZE, parse_layout
@@ -85,7 +86,9 @@ def fit_training(
     if place is None:
         raise without_layout(words, tables)
     changes = [] if place.fits else changes_that_fit(words, place.question.recipe, tables)
-    return training_fit(place, changes, [*filter(None, [gpu.note]), *model_notes(arch)])
+    kept = grid_of({**words.layout, "recompute": int(Recompute.NONE)}, place.question.global_batch)
+    otherwise = other_stacks(words, place, kept)
+    return training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
 
 
 def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:

@@ -33,6 +33,7 @@ from gpufleet.domain.calibration import (
     Formulas,
     Grids,
     HandoverFormula,
+    HostExchangeFormula,
     OperatorTables,
     RoutingFormula,
     SparsePromptFormula,
@@ -243,6 +244,7 @@ def load_formulas() -> Formulas:
         engine_steps=EngineStepFormula(**rows["engine_steps"]),
         routing=RoutingFormula(**rows["routing"]),
         handover=HandoverFormula(**rows["handover"]),
+        host_exchange=HostExchangeFormula(**rows["host_exchange"]),
     )
 
 
@@ -417,8 +419,15 @@ def _choices(operator: str, donor: str, precision: str, engine: str) -> tuple[Ch
             owner=owner,
         )
         for owner, key, kernels in places
-        if (owner, key, kernels) in tables.rows
+        if (owner, key, kernels) in tables.rows and (operator, key, kernels) not in set_aside()
     )
+
+
+@lru_cache(maxsize=1)
+def set_aside() -> frozenset[tuple[str, str, str]]:
+    """Operator, format and engine of tables that are not what the engine runs (transfer.toml)."""
+    rows = transfer_rules()["set_aside"]
+    return frozenset((row["operator"], row["precision"], row["engine"]) for row in rows)
 
 
 def _same_format(key: str, name: str) -> bool:

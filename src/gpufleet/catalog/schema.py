@@ -82,6 +82,10 @@ ACCELERATOR_KEYS = frozenset(
         "host_architecture",
         "memory_mib_reported",
         "memory_evidence",
+        "driver_mib",
+        "driver_source",
+        "peer_to_peer",
+        "peer_to_peer_source",
         "marketed_memory_gb",
         "memory_type",
         "bandwidth_gb_per_s",
@@ -323,6 +327,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
     stated = {kind: column for kind, column in PEAK_COLUMNS.items() if column in table}
     link = number(place, "link_gb_per_s_per_direction", table.get("link_gb_per_s_per_direction"))
     l2 = number(place, "l2_mib", table.get("l2_mib"))
+    driver = number(place, "driver_mib", table.get("driver_mib"))
     return Accelerator(
         name=name,
         vendor=text(place, "vendor", table.get("vendor")),
@@ -343,6 +348,8 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         linked_gpus=whole(place, "linked_gpus", table.get("linked_gpus")) or USUAL_LINKED_GPUS,
         compute_capability=table.get("compute_capability"),
         host_architecture=table.get("host_architecture", USUAL_HOST),
+        driver_bytes=None if driver is None else driver * MIB,
+        peer_to_peer=bool(table.get("peer_to_peer", True)),
     )
 
 

@@ -15,7 +15,10 @@ class Accelerator:
     means that the device cannot compute in it. `linked_gpus` is how many devices its link joins in any
     machine: 1 for cards whose bridge is sold apart, 72 for a rack. `compute_capability` is NVIDIA's number for what
     code runs on it (developer.nvidia.com/cuda-gpus), None for others; `host_architecture` of the CPU that it comes
-    with (arm64: Grace, Graviton). `slice_of` names the GPU that a fraction is of, `slice_ratio` is its share.
+    with (arm64: Grace, Graviton). `driver_bytes` is what the driver keeps of `memory_bytes` before a program starts;
+    None where nobody logged it. `peer_to_peer`: whether devices of a machine reach each other over PCIe without the
+    host; drivers of consumer cards and some hosts forbid it. `slice_of` names the GPU that a fraction is of,
+    `slice_ratio` is its share.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Accelerator:
     linked_gpus: int = 8
     compute_capability: str | None = None
     host_architecture: str = "x86_64"
+    driver_bytes: float | None = None
+    peer_to_peer: bool = True
     slice_of: str | None = None
     slice_ratio: float = 1.0
 

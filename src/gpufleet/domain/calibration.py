@@ -16,7 +16,7 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName
-from gpufleet.provenance import Sourced
+from gpufleet.provenance import Grade, Sourced
 from gpufleet.records import dataclass
 
 PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
@@ -189,7 +189,10 @@ class LatentAttentionCurves:
 
 @dataclass(frozen=True, eq=False)
 class CollectiveCurves:
-    """Collectives over one kind of link: four tables each (all-reduce, all-gather, reduce-scatter, all-to-all)."""
+    """Collectives over one kind of link: four tables each (all-reduce, all-gather, reduce-scatter, all-to-all).
+
+    Those of candidates `through_host` pass the memory of the host, as `host` says.
+    """
 
     grids: Grids
     table: IntArray
@@ -197,6 +200,8 @@ class CollectiveCurves:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+    through_host: BoolArray
+    host: HostExchangeFormula
 
     @cached_property
     def first_cell(self) -> IntArray:
@@ -277,6 +282,18 @@ class StreamFormula:
 
 
 @dataclass(frozen=True)
+class HostExchangeFormula:
+    """What an exchange takes that passes the memory of the host: a start, and a share of the link.
+
+    `whole_s`: what the protocol for large tensors takes beside that; smaller ones go at half the rate.
+    """
+
+    fixed_s: Sourced
+    link_ratio: Sourced
+    whole_s: Sourced
+
+
+@dataclass(frozen=True)
 class VisionFormula:
     """What times a vision tower, of which none was measured: the share of the arithmetic peak that it reaches."""
 
@@ -337,6 +354,7 @@ class Formulas:
     engine_steps: EngineStepFormula
     routing: RoutingFormula
     handover: HandoverFormula
+    host_exchange: HostExchangeFormula
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,17 +411,25 @@ class Calibration:
         )
 
     def collectives(
-        self, accelerator: IntArray, link_is_pcie: BoolArray, link_bytes_per_s: Floats, engine: Ints = 0
+        self,
+        accelerator: IntArray,
+        link_is_pcie: BoolArray,
+        link_bytes_per_s: Floats,
+        engine: Ints = 0,
+        through_host: BoolArray | None = None,
     ) -> CollectiveCurves:
         """Curves of collectives over each candidate's link; `link_bytes_per_s` per GPU and direction."""
+        by_host = np.zeros(len(accelerator), dtype=np.bool_) if through_host is None else through_host
         tables, place = self.collective_tables, (engine, accelerator, np.asarray(link_is_pcie).astype(np.int64))
         return CollectiveCurves(
             grids=tables.grids,
             table=tables.table[place],
             link_bytes_per_s=np.asarray(link_bytes_per_s, dtype=np.float64),
-            grade=tables.grade[place],
+            grade=np.where(by_host, np.maximum(tables.grade[place], int(Grade.TRANSFERRED)), tables.grade[place]),
             low_ratio=tables.low_ratio[place],
             high_ratio=tables.high_ratio[place],
+            through_host=by_host,
+            host=self.formulas.host_exchange,
         )
 
     def _gather_products(

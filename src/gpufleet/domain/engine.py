@@ -141,6 +141,11 @@ class EngineProfile:
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
 
+    def with_native_sampler(self) -> EngineProfile:
+        """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""
+        native = self.constants.get("native_logit_bytes")
+        return self if native is None else replace(self, constants={**self.constants, "logit_bytes": native})
+
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""
         return self.constants[name].value

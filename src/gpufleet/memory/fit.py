@@ -26,7 +26,7 @@ from gpufleet.memory.kv import (
     with_windows_of,
 )
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
-from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
+from gpufleet.memory.pages import common_window, has_windows, paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.records import dataclass
@@ -70,7 +70,8 @@ class MemoryBudget:
 
     `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine, `after_pool_bytes`
     what it takes once the pool is sized, and `left_beside_bytes` what a stated memory fraction then leaves of the card:
-    unlimited where the fraction is chosen so that it holds.
+    unlimited where the fraction is chosen so that it holds. `kv_bytes_per_sequence` are held while a sequence decodes;
+    the engine starts where its pool has `startup_kv_bytes`.
     """
 
     device_bytes: Floats
@@ -84,6 +85,7 @@ class MemoryBudget:
     left_beside_bytes: Band
     kv_pool_bytes: Band
     kv_bytes_per_sequence: Floats
+    startup_kv_bytes: Floats
     needed_kv_bytes: Floats
     attention_dp: Ints
 
@@ -123,6 +125,12 @@ class MemoryBudget:
         return np.where(self.fits, np.where(self.is_tight, TIGHT, FITS), DOES_NOT_FIT)
 
     @property
+    def start_decides(self) -> AnyArray:
+        """Whether the engine asks for more before it starts than the asked sequences hold while they decode."""
+        asks = np.asarray(self.startup_kv_bytes > self.kv_bytes_per_sequence)
+        return np.asarray(asks & np.asarray(self.needed_kv_bytes <= self.startup_kv_bytes))
+
+    @property
     def lacks_room_beside(self) -> AnyArray:
         """Whether the pool is large enough, but a stated memory fraction leaves too little for what comes after it."""
         holds = np.asarray(self.kv_pool_bytes.expected - self.needed_kv_bytes) >= 0
@@ -139,9 +147,10 @@ class MemoryBudget:
         return self.kv_pool_bytes.map(self.sequences_in)
 
     def sequences_in(self, pool_bytes: Floats) -> Floats:
-        """Sequences that pools of this size hold."""
+        """Sequences that pools of this size hold; none where the engine does not start with so little."""
         whole = np.floor(np.maximum(pool_bytes, 0.0) / self.kv_bytes_per_sequence * (1 + ROUNDING))
-        return cast(Floats, whole * self.attention_dp)
+        starts = np.asarray(pool_bytes) * (1 + ROUNDING) >= self.startup_kv_bytes
+        return cast(Floats, np.where(starts, whole * self.attention_dp, 0.0)[()])
 
     def pool_tokens(self, kv_bytes_per_token: Floats) -> Band:
         """Tokens that the pool of one attention-DP group holds."""
@@ -233,7 +242,8 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
     d = demand
     step = held.step or step_bytes(arch, engine, d, held)
     taken, per_sequence = step.taken, pool_bytes_per_sequence(arch, engine, d)
-    needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
+    startup = startup_bytes(arch, engine, d, per_sequence)
+    needed = np.maximum((1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence, startup)
     pool = pool_for(step.pools, engine, needed)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
@@ -247,35 +257,60 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
         left_beside_bytes=left_beside_bytes(engine, step, pool),
         kv_pool_bytes=pool,
         kv_bytes_per_sequence=per_sequence,
+        startup_kv_bytes=startup,
         needed_kv_bytes=needed,
         attention_dp=d.attention_dp,
     )
 
 
-def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
+def pool_bytes_per_sequence(
+    arch: Architecture, engine: EngineMemory, demand: Demand, step_tokens: Floats = 0.0
+) -> Floats:
     """What one sequence of the demand's context takes of the KV pool of the fullest device.
 
-    Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool.   [bytes]
+    Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool. With `step_tokens` it
+    is prefilled in steps of so many, which a layer with a window keeps beside it.   [bytes]
     """
     d = demand
-    plain = cached_bytes_per_sequence(arch, engine, d)
     if not shares_pages(arch):
-        return plain
+        return cached_bytes_per_sequence(arch, engine, d, step_tokens)
+    plain = cached_bytes_per_sequence(arch, engine, d)
     caches = plain - state_bytes_per_sequence_per_device(arch, d.tp, d.pp)
     states = state_bytes_per_sequence_per_device(arch, d.tp, d.pp, engine.least_state_bytes)
     apart = beside_states(caches, states, engine)
     pages = pages_of(arch, d.kv_bytes_per_element, d.tp, d.pp, engine.kv_block_tokens)
-    paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence)
+    paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence, step_tokens)
     return cast(Floats, np.where(np.asarray(engine.shared_pages) > 0, paged, apart)[()])
 
 
-def cached_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
+def startup_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held_bytes: Floats) -> Floats:
+    """What the pool must have before an engine starts: one sequence of the whole context   [bytes].
+
+    vLLM counts a layer with a window as it is while a prompt is prefilled: min(context, window - 1 + tokens of a step)
+    in blocks, and one block more; `held_bytes`, what a sequence holds while it decodes, is less.
+    Source: SlidingWindowSpec.max_memory_usage_bytes, v1/kv_cache_interface.py; check in v1/core/kv_cache_utils.py.
+    """
+    checks = np.asarray(engine.admits_whole_steps) > 0
+    if not (checks.any() and has_windows(arch)):
+        return held_bytes
+    admitted = pool_bytes_per_sequence(arch, engine, demand, engine.prefill_budget_tokens)
+    return cast(Floats, np.where(checks, np.maximum(admitted, held_bytes), held_bytes)[()])
+
+
+def cached_bytes_per_sequence(
+    arch: Architecture, engine: EngineMemory, demand: Demand, step_tokens: Floats = 0.0
+) -> Floats:
     """Caches and states of one sequence layer by layer, on the fullest device, as the engine's version keeps them.
 
     Older engines keep the whole context in layers with windows, and heads where others keep a latent. Where windows
-    have a pool of r times the tokens of the other layers', a token counts for other layers + r windows.   [bytes]
+    have a pool of r times the tokens of the other layers', a token counts for other layers + r windows. A window that
+    all layers have keeps `step_tokens` of a prefill beside it.   [bytes]
     """
-    d = demand
+    d, window = demand, common_window(arch)
+    if np.asarray(step_tokens).any() and math.isfinite(window):
+        arch = with_windows_of(arch, math.inf)
+        beside = np.minimum(d.context_tokens, window - 1.0 + step_tokens) + engine.kv_block_tokens
+        d = replace(d, context_tokens=beside)
 
     def kept(cached: Architecture) -> Floats:
         return kv_bytes_per_sequence_per_device(
@@ -424,6 +459,7 @@ def memory_terms(
         _graph_term(engine, budget),
         _pool_term(engine, budget),
         _sequence_term(arch, kv, engine, layout, budget),
+        *_startup_terms(engine, budget),
     ]
 
 
@@ -495,6 +531,16 @@ def _sequence_term(
         inputs = f"{kv.name}, {layout.label}, blocks of {float(pages.block_bytes) / MIB:.1f} MiB: {blocks}"
     size = float(budget.kv_bytes_per_sequence)
     return Term("KV of one sequence", size, "bytes", formula, inputs, source)
+
+
+def _startup_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:
+    """What the engine asks of its pool before it starts, where that is more than a sequence holds."""
+    size, held = float(budget.startup_kv_bytes), float(budget.kv_bytes_per_sequence)
+    if size <= held:
+        return []
+    formula = "as KV of one sequence, windows with min(context, window - 1 + tokens of a step) in blocks, and one block"
+    source = engine.constants["admits_whole_steps"].source
+    return [Term("KV to start with", size, "bytes", formula, "one sequence of the longest context", source)]
 
 
 def _sequence_formula(arch: Architecture, engine: EngineProfile) -> tuple[str, str]:

@@ -26,6 +26,7 @@ ZERO_WHERE_ABSENT = (
     "peaks_add",
     "shared_pages",
     "whole_windows",
+    "admits_whole_steps",
     "window_pool_ratio",
     "latent_head_elements",
     "state_pool_ratio",
@@ -61,10 +62,11 @@ class EngineMemory:
     where the forward pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
-    window keeps the whole context beside layers that see it, `window_pool_ratio` the tokens of a pool of such layers in
-    those of the others' pool (SGLang), `latent_head_elements` what every head caches of keys and
-    of values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool
-    of states in that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
+    window keeps the whole context beside layers that see it, `admits_whole_steps` where the engine starts only if such
+    a layer has room for its window and a whole step of a prompt (vLLM's V1), `window_pool_ratio` the tokens of a pool
+    of such layers in those of the others' pool (SGLang), `latent_head_elements` what every head caches of keys and of
+    values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool of states in
+    that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
     `least_state_bytes` the narrowest element of a state that the engine keeps.
     `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `seen_overhead` the share
     of the overhead that the profile sees (none before vLLM 0.2.5), `held_reductions` the share of a step's all-reduced
@@ -91,6 +93,7 @@ class EngineMemory:
     mxfp4_alignment: Floats
     shared_pages: Floats
     whole_windows: Floats
+    admits_whole_steps: Floats
     window_pool_ratio: Floats
     latent_head_elements: Floats
     state_pool_ratio: Floats
@@ -192,6 +195,13 @@ class EngineMemory:
         """The same engine started with its default fraction, which nobody raises."""
         return replace(self, largest_memory_fraction=self.memory_fraction)
 
+    def keeping_states_of_prefixes(self, engine: EngineProfile) -> EngineMemory:
+        """The same where prefixes are served from states too: a sequence keeps as many as the engine ever does."""
+        states = engine.constants.get("states_per_sequence")
+        if states is None or states.high is None:
+            return self
+        return replace(self, states_per_sequence=np.maximum(np.asarray(self.states_per_sequence), states.high)[()])
+
 
 def _optional(engine: EngineProfile, name: str, otherwise: float = 0.0) -> float:
     return engine.constant(name) if name in engine.constants else otherwise
@@ -265,9 +275,15 @@ def memory_fractions(engine: EngineProfile, accelerator: Accelerator) -> tuple[f
 def driver_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
     """What the driver keeps of the memory that it reports: engines are given the rest.   [bytes]
 
-    An H100 reports 79.65 GiB and gives 79.2, an RTX 3090 24.0 and 23.58.
+    An H100 reports 79.65 GiB and gives 79.2, an RTX 3090 24.0 and 23.58. A card whose share was logged keeps that,
+    give or take what drivers differ by; others what cards usually keep.
     """
-    return _optional_band(engine, "driver_bytes") if accelerator.vendor == "nvidia" else Band.exact(0.0)
+    if accelerator.vendor != "nvidia":
+        return Band.exact(0.0)
+    kept, spread = accelerator.driver_bytes, engine.constants.get("driver_spread_bytes")
+    if kept is None or spread is None:
+        return _optional_band(engine, "driver_bytes")
+    return Band.of(spread).plus(Band.exact(kept))
 
 
 def communication_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:

@@ -77,6 +77,17 @@ def _reach(mixer: Mixer) -> tuple[str, float]:
     return ("window", mixer.window_tokens) if isinstance(mixer, Attention) else ("window", math.inf)
 
 
+def has_windows(arch: Architecture) -> bool:
+    """Whether any layer sees a window of its context alone."""
+    return any(isinstance(b.mixer, Attention) and math.isfinite(b.mixer.window_tokens) for b in arch.blocks)
+
+
+def common_window(arch: Architecture) -> float:
+    """The window that all layers have; infinite where they do not share one."""
+    windows = {b.mixer.window_tokens if isinstance(b.mixer, Attention) else math.inf for b in arch.blocks}
+    return windows.pop() if len(windows) == 1 else math.inf
+
+
 def kinds_of(arch: Architecture) -> tuple[Kind, ...]:
     """Layers that need the same pages, together; Qwen3.6-35B-A3B has thirty delta nets and ten attentions."""
     counts: dict[tuple[object, ...], int] = {}

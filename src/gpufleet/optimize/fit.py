@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.domain.reason import Reason
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_refusal, weight_refusal
@@ -26,7 +27,9 @@ from gpufleet.units import GIB
 
 MACHINE_SIZES = (1, 2, 4, 8, 16)
 SHORTEST_CONTEXT_TOKENS = 256
+LEAST_STEP_TOKENS = 256
 SHORT = Reason("short_of_memory")
+DEFAULT_FRACTION, NATIVE_SAMPLER, PREFIX_STATES = "default_fraction", "native_sampler", "prefix_states"
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,19 @@ class Change:
 
 
 @dataclass(frozen=True)
+class OtherSetting:
+    """A usual setting of the engine that nobody ruled out, in which the chosen layout does not fit.
+
+    `code` names what is assumed and what it is otherwise (`report.words`).
+    """
+
+    code: str
+    budget: MemoryBudget
+
+
+@dataclass(frozen=True)
 class FitReport:
-    """The answer to a `FitQuestion`."""
+    """The answer to a `FitQuestion`; `otherwise` are usual settings that turn its verdict."""
 
     question: FitQuestion
     chosen: Placement | None
@@ -100,11 +114,32 @@ class FitReport:
     changes: tuple[Change, ...]
     tpot_floor_s: float | None
     binding_limit: str
+    otherwise: tuple[OtherSetting, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Whether the model fits as asked."""
         return self.chosen is not None and self.chosen.fits
+
+    @property
+    def verdict(self) -> str:
+        """That of the chosen layout; tight where a usual setting that nobody ruled out does not fit."""
+        verdict = DOES_NOT_FIT if self.chosen is None else str(self.chosen.budget.verdict)
+        return TIGHT if verdict == FITS and self.otherwise else verdict
+
+
+def other_settings(q: FitQuestion, chosen: Placement) -> Iterator[OtherSetting]:
+    """Usual settings that take more than what is assumed, in the chosen layout, where it then does not fit."""
+    demand, rules = _demand(q, chosen.layout), EngineMemory.of(q.engine, q.accelerator)
+    tried = {
+        DEFAULT_FRACTION: rules.at_its_default(),
+        NATIVE_SAMPLER: EngineMemory.of(q.engine.with_native_sampler(), q.accelerator),
+        PREFIX_STATES: rules.keeping_states_of_prefixes(q.engine),
+    }
+    for code, other in tried.items():
+        budget = memory_budget(q.arch, q.weights, other, demand)
+        if not budget.fits:
+            yield OtherSetting(code, budget)
 
 
 def placements(q: FitQuestion) -> list[Placement]:
@@ -244,6 +279,21 @@ def _shorter_context(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change
     return [Change(f"a context of {longest:,.0f} tokens", q.num_gpus, placement, offers.get(q.num_gpus))]
 
 
+def _smaller_steps(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The largest steps below the engine's own with which it starts, where its check before it starts decides."""
+    asked = best_placement(q)
+    if asked is None or not asked.budget.start_decides:
+        return []
+    tokens = int(EngineMemory.of(q.engine, q.accelerator).prefill_budget_tokens) // 2
+    while tokens >= LEAST_STEP_TOKENS:
+        placement = best_placement(replace(q, engine=q.engine.started_with(max_step_tokens=tokens)))
+        if placement is not None and placement.fits:
+            what = f"steps of {tokens:,} tokens (--max-num-batched-tokens)"
+            return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
+        tokens //= 2
+    return []
+
+
 def changes_that_fit(
     q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapping[int, Offer]
 ) -> tuple[Change, ...]:
@@ -253,7 +303,7 @@ def changes_that_fit(
     """
     found = _more_gpus(q, offers) + _other_formats(q, formats, offers)
     if not unsupported(q):
-        found += _lighter_kv(q, offers) + _shorter_context(q, offers)
+        found += _smaller_steps(q, offers) + _lighter_kv(q, offers) + _shorter_context(q, offers)
     return tuple(sorted(found, key=_cost))
 
 
@@ -283,6 +333,7 @@ def fit_report(
         changes=() if fits else changes_that_fit(q, formats, offers),
         tpot_floor_s=tpot_floor_s(q, chosen.layout, chosen.budget) if fits and chosen else None,
         binding_limit=binding_limit(q, chosen, refusal),
+        otherwise=tuple(other_settings(q, chosen)) if fits and chosen else (),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats, Ints
-from gpufleet.domain.calibration import UNSUPPORTED, CollectiveCurves
+from gpufleet.domain.calibration import UNSUPPORTED, CollectiveCurves, HostExchangeFormula
 from gpufleet.performance.interpolation import interpolate, log2
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = range(4)
@@ -107,4 +107,19 @@ def exchange_s(
     """Seconds of collectives over the curves of their kind; `log_ranks`: where so many ranks stand in the grid."""
     log_ratio = interpolate(curves, (log2(size_bytes), log_ranks))
     seconds = np.exp(log_ratio) * (size_bytes * link_s_per_byte + curves.grids.fixed_s)
+    if curves.through_host.any():
+        by_host_s = host_exchange_s(curves.host, size_bytes * link_s_per_byte)
+        seconds = np.where(curves.through_host, np.maximum(seconds, by_host_s), seconds)
     return np.where(np.asarray(num_ranks) > 1, seconds, 0.0)
+
+
+def host_exchange_s(formula: HostExchangeFormula, link_s: FloatArray) -> FloatArray:
+    """Seconds of an exchange that passes the memory of the host; `link_s`: what its bytes take of the whole link.
+
+    fixed + min(2 x, x + whole), x = link_s / link_ratio   [s]
+    Small tensors carry a flag beside every 8 bytes, large ones wait for more before they start (NCCL: LL and Simple).
+    Where drivers or hosts refuse peer-to-peer access NCCL copies through shared memory, and engines' own all-reduce
+    kernels do not run: vllm/distributed/device_communicators/custom_all_reduce.py.
+    """
+    moved_s = np.asarray(link_s) / formula.link_ratio.value
+    return np.asarray(formula.fixed_s.value + np.minimum(2.0 * moved_s, moved_s + formula.whole_s.value))

@@ -103,7 +103,10 @@ class Hardware:
         """Collectives over the candidate's link: those of its engine, or NCCL's where it has none of its own."""
         c, nccl = self.candidates, engine_index([NCCL])
         engine = np.where(c.engine_figure("reduces_by_nccl", 0.0) > 0, nccl, self._engine)
-        return self.calibration.collectives(c.accelerator, c.link_is_pcie, c.link_bytes_per_s, engine)
+        peers = np.array([gpu.peer_to_peer for gpu in c.palette.accelerators], dtype=np.bool_)[c.accelerator]
+        return self.calibration.collectives(
+            c.accelerator, c.link_is_pcie, c.link_bytes_per_s, engine, through_host=c.link_is_pcie & ~peers
+        )
 
     @cached_property
     def bandwidth_bytes_per_s(self) -> FloatArray:

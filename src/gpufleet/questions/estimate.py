@@ -9,7 +9,7 @@ from gpufleet.domain.images import Images
 from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, PREFIX_CACHE, RATE
 from gpufleet.questions.images import parse_images
-from gpufleet.questions.words import COUNT, LOAD, REPLICAS, Kind, flag, optional, plain, said_by, text
+from gpufleet.questions.words import COUNT, LOAD, ON_OFF, REPLICAS, Kind, flag, optional, plain, said_by, text
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
+    "peer_to_peer",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -68,6 +69,9 @@ class EstimateRequest(CopyQuestion):
         Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD
     )
     instance: str | None = optional(text("NAME"), "Use the link of this machine, such as g6e.12xlarge.", REPLICAS)
+    peer_to_peer: bool | None = optional(
+        ON_OFF, "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.", REPLICAS
+    )
     waves: float | None = None
     length_spread: float = 1.0
     poll_interval_steps: float = 1.0

@@ -22,6 +22,7 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     tables = [users_table(result)]
     if result.parts:
         tables.append(memory_table(result))
+    tables += [otherwise_table(result)] if result.otherwise else []
     tables += launch_tables(result.launch)
     if not result.fits:
         tables += [rejected_table(result)] if result.rejected else []
@@ -85,11 +86,23 @@ def paragraphs(result: FitResult) -> list[str]:
             f"{usable_line(result)} (memory fraction {result.memory_fraction:.3g}); KV room {shown}, "
             f"{gib(result.kv_bytes_per_user)} for each user."
         )
+        lines += startup_line(result, result.kv_bytes_per_user, pool)
     if result.tpot_floor_s:
         users = "one user" if result.batch in (None, 1) else f"{count(result.batch)} users"
         floor = duration(result.tpot_floor_s.value)
         lines.append(f"TPOT floor {floor} for {users}: weights and KV read over memory bandwidth, a bound.")
     return lines
+
+
+def startup_line(result: FitResult, held_bytes: float, pool: Figure) -> list[str]:
+    """That the engine asks for more before it starts than a user holds, where the pool may have less."""
+    asked = result.startup_kv_bytes
+    if asked is None or asked <= held_bytes or asked <= (pool.low or 0.0):
+        return []
+    return [
+        f"{result.engine} starts only where the pool has {gib(asked)}: one sequence of {count(result.context_tokens)} "
+        "tokens while its prompt is prefilled, each layer with a window keeping a whole step beside it."
+    ]
 
 
 def usable_line(result: FitResult) -> str:
@@ -205,6 +218,17 @@ def changes_table(result: FitResult) -> Table:
     dates = sorted({f"{c.price_source} of {c.price_as_of}" for c in result.changes if c.price_source})
     notes = [f"On-demand prices: {', '.join(dates)}."] if dates else []
     return Table(columns, rows, "Cheapest change that makes it fit", notes, 0 if rows else None, empty)
+
+
+def otherwise_table(result: FitResult) -> Table:
+    """What the verdict rests on that nobody said, and what is missing in other usual settings."""
+    columns = [
+        Column("assumed", "assumed", wraps=True),
+        Column("otherwise", "otherwise", wraps=True),
+        Column("verdict", "then"),
+        Column("short_by_bytes_per_gpu", "short by, a GPU", lambda v: gib(_number(v)), "right"),
+    ]
+    return Table(columns, [x.model_dump() for x in result.otherwise], "What the verdict rests on")
 
 
 def terms_table(terms: list[ExplainedTerm]) -> Table:

@@ -17,6 +17,7 @@ METHODS = {"full": "Training all weights of", "lora": "LoRA of", "qlora": "QLoRA
 def training_fit_page(result: TrainingFit, *, explain: bool = False) -> Page:
     """Verdict, a bar for each term, the layout, the most that fits; when it does not fit, what would help."""
     tables = [memory_table(result.estimate.memory, result.host_machine)]
+    tables += [otherwise_table(result)] if result.otherwise else []
     tables += [] if result.fits else [changes_table(result)]
     if explain:
         tables += [terms_table(result.estimate.memory), step_table(result.estimate.speed)]
@@ -40,7 +41,7 @@ def headline(result: TrainingFit) -> str:
         most = f"{result.host_machine} has most, {gib(memory.host_memory_bytes)}"
         return f"{asked_text(result)}: {held}, but {needs}, and {most}."
     end = "" if result.fits else f"; no layout of {count(result.num_layouts)} needs less" * (result.num_layouts > 1)
-    return f"{asked_text(result)}: {memory.verdict}, {memory_text(result)}{end}."
+    return f"{asked_text(result)}: {result.verdict}, {memory_text(result)}{end}."
 
 
 def memory_text(result: TrainingFit) -> str:
@@ -54,7 +55,7 @@ def memory_text(result: TrainingFit) -> str:
 
 def facts(result: TrainingFit) -> list[Fact]:
     """Whether it fits, and the most that does."""
-    verdict, largest = result.estimate.memory.verdict, result.largest
+    verdict, largest = result.verdict, result.largest
     found = [Fact("Memory", verdict.capitalize(), memory_text(result), memory_look(verdict) if result.fits else "bad")]
     if largest.micro_batch is not None:
         found.append(Fact("Largest micro-batch", count(largest.micro_batch), "all else kept"))
@@ -66,6 +67,23 @@ def facts(result: TrainingFit) -> list[Fact]:
 def paragraphs(result: TrainingFit) -> list[str]:
     """Layout, speed and the most that fits, each in a line."""
     return [layout_line(result), speed_line(result), largest_line(result)]
+
+
+def otherwise_table(result: TrainingFit) -> Table:
+    """What the verdict rests on that nobody said, and what usual software takes instead."""
+    columns = [
+        Column("assumed", "assumed", wraps=True),
+        Column("otherwise", "otherwise", wraps=True),
+        Column("flag", "say", lambda v: str(v) or "-", wraps=True),
+        Column("memory", "a GPU", align="right", where="text"),
+        Column("verdict", "then"),
+        Column("total_bytes", "total bytes", where="data"),
+        Column("device_bytes", "device bytes", where="data"),
+    ]
+    rows: list[Row] = [
+        x.model_dump() | {"memory": ranged(x.total_bytes, None, None, "GiB", GIB, digits=3)} for x in result.otherwise
+    ]
+    return Table(columns, rows, "What the verdict rests on")
 
 
 def layout_line(result: TrainingFit) -> str:

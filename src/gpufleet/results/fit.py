@@ -51,12 +51,24 @@ class FittingChange(Result):
     lowers_quality: bool = False
 
 
+class OtherSetting(Result):
+    """A usual setting that nobody ruled out, in which it does not fit."""
+
+    assumed: str
+    otherwise: str
+    code: str
+    verdict: str
+    short_by_bytes_per_gpu: float
+
+
 class FitResult(Result):
     """The answer of `gpufleet fit`; sizes are bytes of the fullest GPU, users are sequences of the asked context.
 
     The engine may use `memory_fraction` of `device_bytes` less `driver_bytes`. `checkpoint_bytes_per_gpu` are weights
     as counted from the checkpoint; among `parts` they stand as the engine loads them. `tpot_floor` is a roofline bound:
-    what one decode step must read over the memory bandwidth.
+    what one decode step must read over the memory bandwidth. A user holds `kv_bytes_per_user` while it decodes; the
+    engine starts where its KV pool has `startup_kv_bytes`. `otherwise` are usual settings of the engine in which it
+    does not fit: with one the verdict is tight at most.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -80,12 +92,14 @@ class FitResult(Result):
     total_bytes: Figure | None = None
     kv_pool_bytes: Figure | None = None
     kv_bytes_per_user: float | None = None
+    startup_kv_bytes: float | None = None
     users: Figure | None = None
     short_by_bytes_per_gpu: float = 0.0
     tpot_floor_s: Figure | None = None
     by_precision: list[UsersByPrecision] = []
     rejected: list[RejectedLayout] = []
     changes: list[FittingChange] = []
+    otherwise: list[OtherSetting] = []
     inputs: list[Input] = []
     terms: list[ExplainedTerm] = []
     notes: list[str] = []

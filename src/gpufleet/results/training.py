@@ -181,17 +181,34 @@ class TrainingChange(Result):
     host_machine: str = ""
 
 
+class OtherStack(Result):
+    """Usual software other than what was assumed, in which it does not fit: what it takes in its best layout.
+
+    `is_choice`: the answer chose what differs (its layout), so that its verdict holds as it stands.
+    """
+
+    assumed: str
+    otherwise: str
+    flag: str
+    verdict: str
+    total_bytes: float
+    device_bytes: float
+    is_choice: bool = False
+
+
 class TrainingFit(Result):
     """Whether training a model fits given GPUs: memory by term, the most that fits, and what would help.
 
     `estimate` is of the fastest layout that fits, else of the one with least memory. `largest` and the choice of the
     layout hold with `confidence`, where anything does. `longest_sequence_tokens` is the model's own limit.
-    `host_machine` has the memory for what lies outside of the GPUs, or the most of any.
+    `host_machine` has the memory for what lies outside of the GPUs, or the most of any. `verdict` is tight where
+    usual software that nobody ruled out would not fit (`otherwise`).
     """
 
     schema_version: str = SCHEMA_VERSION
     model: str
     method: str
+    verdict: str
     num_parameters: int
     num_trained_parameters: int
     gpu: str
@@ -209,6 +226,7 @@ class TrainingFit(Result):
     largest: LargestThatFits
     host_machine: str = ""
     changes: list[TrainingChange]
+    otherwise: list[OtherStack] = []
     notes: list[str] = []
 
     @property

@@ -588,3 +588,34 @@ def test_prompts_that_share_steps_with_decoding_come_sooner_and_slow_what_runs()
     assert mixed.ttft_s.value < 0.5 * apart.ttft_s.value
     assert mixed.tpot_s.value > 1.2 * apart.tpot_s.value
     assert ["--enable-mixed-chunk" in str(found.launch) for found in (apart, mixed)] == [False, True]
+
+
+@pytest.mark.parametrize(("batch", "measured_s"), [(10, 0.0130), (50, 0.0195), (100, 0.0290)])
+def test_two_cards_without_peer_access_are_as_slow_as_was_measured(batch: int, measured_s: float) -> None:
+    """qwen2-7b on two A100 PCIe of a machine without peer-to-peer access, vLLM 0.10.1; tolerance 10 %."""
+    said = {"input_tokens": 1024, "output_tokens": 1024, "batch": batch, "engine_version": "0.10.1"}
+    off, on = (estimate("qwen2-7b", "A100-PCIe-80GB:2", **said, peer_to_peer=access) for access in (False, True))
+    assert off.tpot_s.low < measured_s < off.tpot_s.high
+    assert off.tpot_s.value == pytest.approx(measured_s, rel=0.1)
+    assert on.tpot_s.value < 0.75 * measured_s
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said", "recorded"),
+    [
+        ("RTX-4090:2", None, ("off", "default")),  # drivers of consumer cards refuse it
+        ("RTX-4090:2", True, ("on", "given")),
+        ("L40S:2", None, ("on", "default")),
+        ("L40S:2", False, ("off", "given")),
+        ("H100:2", None, None),  # NVLink
+        ("L40S:1", None, None),
+    ],
+)
+def test_peer_access_is_a_fact_of_the_card_that_can_be_overruled(
+    gpus: str, said: bool | None, recorded: tuple[str, str] | None
+) -> None:
+    load = {"input_tokens": 512, "output_tokens": 64, "batch": 4, "peer_to_peer": said}
+    result = estimate("llama-3.1-8b", gpus, precision="fp8", **load)
+    found = [(row.value, row.origin) for row in result.inputs if row.name == "peer_to_peer"]
+    assert found == ([recorded] if recorded else [])
+    assert any("--peer-to-peer" in note for note in result.notes) is (recorded is not None and said is None)

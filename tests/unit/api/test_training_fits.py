@@ -40,6 +40,25 @@ def test_lora_of_8b_fits_a_card_of_24_gib_as_people_run_it() -> None:
     assert result.changes == []
 
 
+def test_a_verdict_that_usual_software_turns_is_tight_and_names_what_it_rests_on() -> None:
+    """Stock trainers keep the logits of 8,192 tokens: what `--eager` says, 34 GiB on a card of 24."""
+    said: dict[str, Any] = {"gpus": "RTX-4090", "method": "lora", "sequence_tokens": 8192, "micro_batch": 1}
+    assumed, eager = (fit_training("llama-3.1-8b", **said, eager=eager) for eager in (False, True))
+    assert (assumed.verdict, assumed.estimate.memory.verdict, eager.verdict) == ("tight", "fits", "does not fit")
+    stock = next(x for x in assumed.otherwise if x.flag == "--eager")
+    assert stock.total_bytes == pytest.approx(eager.estimate.memory.total_bytes.value)
+    assert {x.verdict for x in assumed.otherwise} == {"does not fit"}
+    assert not eager.otherwise
+
+
+def test_what_the_answer_chose_itself_turns_no_verdict() -> None:
+    """Gradient checkpointing is part of the layout that is shown: its absence is named, the verdict holds."""
+    result = fit_training("llama-3.1-8b", "RTX-4090", "lora", sequence_tokens=1024, micro_batch=1)
+    said = fit_training("llama-3.1-8b", "RTX-4090", "lora", sequence_tokens=1024, layout="recompute=full")
+    assert all(x.is_choice for x in result.otherwise) or result.verdict == "tight"
+    assert not any(x.is_choice for x in said.otherwise)
+
+
 def test_the_terms_add_up_to_the_total() -> None:
     memory = fit_training("llama-3.1-8b", "H100:8", "full").estimate.memory
     assert sum(term.value for term in memory.terms) == pytest.approx(memory.total_bytes.value)

@@ -351,7 +351,7 @@ def test_a_pool_holds_the_sequences_that_it_was_made_for_and_not_one_more() -> N
     arch, engine = shipped_architecture("llama-3.1-8b"), engine_on("vllm", "H100-SXM")
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0))
     numbers, sizes = np.arange(1.0, 400.0)[:, None], np.linspace(1e6, 3e9, 97)
-    of_all_sizes = replace(budget, kv_bytes_per_sequence=sizes)
+    of_all_sizes = replace(budget, kv_bytes_per_sequence=sizes, startup_kv_bytes=sizes)
     assert (of_all_sizes.sequences_in(sizes * numbers * (1 - 1e-12)) == numbers).all()
     assert (of_all_sizes.sequences_in(sizes * (numbers - 1e-5)) == numbers - 1).all()
 

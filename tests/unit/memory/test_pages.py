@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8
-from gpufleet.memory.fit import Demand, memory_budget, memory_terms, pool_bytes_per_sequence
+from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget, memory_terms, pool_bytes_per_sequence
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import (
@@ -200,3 +202,42 @@ def test_a_budget_says_how_a_sequence_takes_its_pool(model: str, engine: str, wo
     assert words in f"{terms['KV of one sequence'].formula}; {terms['KV of one sequence'].inputs}"
     assert ("graphs" in terms["KV pool"].formula) == (engine == "vllm")
     assert ("image" in terms["activations"].formula) == (engine == "vllm" and arch.vision is not None)
+
+
+def test_a_start_needs_room_for_windows_with_a_whole_step_of_a_prompt() -> None:
+    """vLLM refuses gemma-3-27b at 40,960 tokens on an RTX 4090: it wants 4.54 GiB of KV where 3.6 are held later."""
+    budget = budget_of("gemma-3-27b", "RTX-4090", 40_960)
+    assert float(budget.startup_kv_bytes) / GIB == pytest.approx(4.54, abs=0.005)
+    assert float(budget.kv_bytes_per_sequence) / GIB == pytest.approx(3.60, abs=0.005)
+    assert budget.start_decides
+
+
+@pytest.mark.parametrize(
+    "model", ["gemma-2-9b", "gemma-3-12b", "gpt-oss-20b", "mistral-7b-v0.1", "phi-3-mini-4k", "qwen3-next-80b-a3b"]
+)
+def test_a_start_needs_no_less_than_decoding_and_no_more_than_everything_kept(model: str) -> None:
+    """Shorter steps ask for less; a context within window and step asks for no more than a model without windows."""
+    small, large = (budget_of(model, "L4", 65_536, step) for step in (512, 4096))
+    assert small.kv_bytes_per_sequence <= small.startup_kv_bytes <= large.startup_kv_bytes
+    has_window = any(getattr(b.mixer, "window_tokens", math.inf) < math.inf for b in shipped_architecture(model).blocks)
+    assert bool(large.startup_kv_bytes > large.kv_bytes_per_sequence) is has_window
+
+
+def test_a_pool_that_an_engine_does_not_start_with_serves_nobody() -> None:
+    budget = budget_of("gemma-3-27b", "RTX-4090", 40_960)
+    between = (float(budget.startup_kv_bytes) + float(budget.kv_bytes_per_sequence)) / 2
+    assert (budget.sequences_in(between), budget.sequences_in(float(budget.startup_kv_bytes))) == (0.0, 1.0)
+
+
+def test_vllm_before_v1_has_no_such_check() -> None:
+    budget = budget_of("mistral-7b-v0.1", "L4", 32_768, version="0.7.3")
+    assert budget.startup_kv_bytes == budget.kv_bytes_per_sequence
+
+
+def budget_of(
+    model: str, gpu: str, context_tokens: int, step_tokens: int | None = None, version: str | None = None
+) -> MemoryBudget:
+    arch, accelerator = shipped_architecture(model), load_catalog().accelerators[gpu]
+    engine = load_engine("vllm", version).started_with(max_step_tokens=step_tokens)
+    demand = Demand(kv_bytes_per_element=2.0, context_tokens=context_tokens)
+    return memory_budget(arch, arch.weights, EngineMemory.of(engine, accelerator), demand)
