@@ -70,7 +70,7 @@ def scheduled(plan: SchedulePlan) -> dict[str, tuple[str, Told]]:
     found = {}
     for run in plan.runs:
         nodes = math.ceil(run.gpus / 8)
-        command = run.command or f'echo "Put the command of {run.job} here"'
+        command = run.command or f"echo 'Put the command of {run.job} here'"
         found[run.job] = run.pool, Told(nodes, round(run.gpus * 1000) // nodes, command, frozenset(run.after))
     return found
 
