@@ -49,6 +49,8 @@ EDITS: dict[str, tuple[str, object]] = {
     "a pool of none": ("pools.0.gpus", 0),
     "an outage that ends before it begins": ("pools.0.outages", [{"start_s": 9.0, "end_s": 1.0, "gpus": 1}]),
     "another millennium": ("start", "9999-12-31T00:00:00"),
+    "a reason that nobody knows": ("runs.0.why_now.code", "weather"),
+    "a reason without its figures": ("runs.1.why_now.figures", {}),
     "a slot of nothing": ("slot_s", 0.0),
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
 from gpufleet.api.plan_files import notes_on_file
+from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -69,7 +70,7 @@ def autoscale(
     bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
-    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed)
+    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed, tables=tables)
     if not asked.verify:
         return result
     from gpufleet.api.replayed_scaling import replayed_day
@@ -139,6 +140,7 @@ def result_of(
     *,
     start: ColdStartResult | None,
     seed: int,
+    tables: Catalog,
 ) -> AutoscaleResult:
     """What is said of all plays."""
     prices = Prices(held.answer.price_per_instance_usd_per_hour, held.answer.gpus_per_instance)
@@ -167,7 +169,7 @@ def result_of(
         perfect=play_result(perfect, hours, prices),
         front=list(dict.fromkeys(row.preset for row in undominated(outcomes))),
         recommendation=recommendation(recommended(outcomes), outcomes, traffic.service),
-        notes=notes_of(held, traffic),
+        notes=[*doubts_of_file(held.answer, tables), *notes_of(held, traffic)],
     )
 
 

@@ -11,7 +11,7 @@ from gpufleet.answers.why_not import best_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import doubts_of
+from gpufleet.api.price_ends import doubts_of, doubts_of_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import sold_tables
@@ -132,8 +132,8 @@ def plans_compared(one: ServePlan, other: ServePlan, names: list[str], tables: C
         model=one.model if one.model == other.model else f"{one.model} and {other.model}",
         rate_requests_per_s=one.rate_requests_per_s,
         objectives=one.objectives,
-        first=plan_side(names[0], one),
-        second=plan_side(names[1], other),
+        first=plan_side(names[0], one, tables),
+        second=plan_side(names[1], other, tables),
         ranges=[] if asks_otherwise(changed) else ranges_of_plans([one, other], names, tables),
         changed_inputs=changed,
     )
@@ -147,9 +147,12 @@ def asks_otherwise(changed: list[ChangedInput]) -> bool:
     return any(c.name in LOAD_INPUTS for c in changed)
 
 
-def plan_side(name: str, plan: ServePlan) -> Side:
-    """The answer of a plan."""
-    return Side(asked=name, deployment=plan.answer if plan.deployments else None, notes=notes_on_file(plan))
+def plan_side(name: str, plan: ServePlan, tables: Catalog) -> Side:
+    """The answer of a plan, and what puts it in doubt."""
+    if not plan.deployments:
+        return Side(asked=name, deployment=None, notes=notes_on_file(plan))
+    notes = [*doubts_of_file(plan.answer, tables), *notes_on_file(plan)]
+    return Side(asked=name, deployment=plan.answer, notes=notes)
 
 
 def changed_inputs(one: ServePlan, other: ServePlan) -> list[ChangedInput]:

@@ -8,6 +8,7 @@ from os import PathLike
 from gpufleet.answers.simulation import ReplicaPrice
 from gpufleet.api.demands import workload_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
+from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.simulated_copies import CopyQuestion, copy_in, named
 from gpufleet.catalog.models import shipped_architecture
@@ -83,7 +84,7 @@ def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, 
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch))
     replicas = answer.replicas if count is None else count
-    notes = tuple(notes_on_file(plan))
+    notes = (*doubts_of_file(answer, tables), *notes_on_file(plan))
     return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo, notes)
 
 

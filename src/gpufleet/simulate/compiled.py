@@ -6,7 +6,6 @@ They add, multiply, divide and compare, and draw nothing: compiled and plain giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar, cast
@@ -38,8 +37,9 @@ def kept_where_it_can(function: Function) -> Any:
     except RuntimeError:
         return numba.njit(**HOW)(function)
     cache = machine._cache
-    cache.load_overload = unless_damaged(cache.load_overload, cache.flush)
-    cache.save_overload = unless_damaged(cache.save_overload, cache.flush)
+    forget = unless_damaged(cache.flush, lambda: None)
+    cache.load_overload = unless_damaged(cache.load_overload, forget)
+    cache.save_overload = unless_damaged(cache.save_overload, forget)
     return machine
 
 
@@ -50,8 +50,7 @@ def unless_damaged(act: Callable[..., Any], forget: Callable[[], None]) -> Calla
         try:
             return act(*arguments)
         except Exception:
-            with suppress(Exception):
-                forget()
+            forget()
             return None
 
     return acted
