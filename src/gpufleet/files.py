@@ -135,6 +135,22 @@ def holds_absurd_integer(value: object) -> bool:
     return any(holds_absurd_integer(item) for item in items)
 
 
+def named_rows(text: str, what: str, expected: str | None = None) -> list[dict[str, str]]:
+    """The rows of a CSV text by their columns, whatever its lines end in; cells without a column are left out.
+
+    >>> named_rows("a,b\\r1,2\\r", "a log")
+    [{'a': '1', 'b': '2'}]
+    """
+    import csv
+    import io
+
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise UsageError(f"{what} is not CSV: {error}", expected=expected) from error
+    return [{name: cell for name, cell in row.items() if isinstance(name, str) and cell is not None} for row in rows]
+
+
 def told_once(header: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The columns that rows have cells for, and what is said of all rows at once.
 

@@ -121,6 +121,9 @@ def redefined(folder: Path, instance: str, old: str, new: str) -> Path:
             "8x H100-SXM, nvswitch at 4500 GB/s, the shipped tables 8x",
         ),
         ("g4dn.xlarge", ",T4,", ",B200,", "1x B200, the shipped tables 1x T4"),
+        ("p5.48xlarge", ",3200.0,", ",320000,", "320,000 Gbit/s of network, the shipped tables 3,200"),
+        ("p5.48xlarge", ",192,", ",19200,", "19,200 vCPUs, the shipped tables 192"),
+        ("p5.48xlarge", ",2048.0,", ",20480,", "20,480 GiB of host memory, the shipped tables 2,048"),
     ],
 )
 def test_a_shipped_machine_with_other_gpus_or_links_is_told(

@@ -211,7 +211,7 @@ def test_tasks_of_skypilot_have_every_way_as_any_of(ask: Ask) -> None:
         "name": "wide",
         "num_nodes": 2,
         "resources": {"any_of": [{"accelerators": {"H100": 8}, "use_spot": True}]},
-        "run": 'echo "Put the command of wide here"',
+        "run": "echo 'Put the command of wide here'",
     }
     assert tasks["train"]["run"] == "python train.py --lr '1e-4' $HOME"
     _, alone, _ = ask(SMALL, "-o", "sky", "--job", "eval")
@@ -311,7 +311,7 @@ def test_lines_of_sbatch_have_the_options_that_it_documents(ask: Ask, tmp_path: 
     assert (jobs["eval"].gres, jobs["eval"].nodes) == ("shard:50", 1)
     wide = jobs["wide"]
     assert (wide.nodes, wide.ntasks_per_node, wide.gpus_per_node, wide.requeue) == (2, 1, 8, True)
-    assert shlex.split(wide.wrap) == ["srun", "sh", "-c", 'echo "Put the command of wide here"']
+    assert shlex.split(wide.wrap) == ["srun", "sh", "-c", "echo 'Put the command of wide here'"]
     script = tmp_path / "jobs.sh"
     script.write_text(said, encoding="utf-8")
     assert subprocess.run([shutil.which("sh") or "sh", "-n", str(script)], check=False).returncode == 0

@@ -137,7 +137,9 @@ def test_a_trace_of_one_tick_and_a_plan_of_a_replica_over_machines_are_refused(f
     with pytest.raises(UsageError, match="too short"):
         planned(file, trace=str(trace))
     plan = ServePlan.model_validate_json(Path(file).read_text(encoding="utf-8"))
-    wide = plan.answer.model_copy(update={"replicas": 1, "instance_count": 2})
+    wide = plan.answer.model_copy(
+        update={"replicas": 1, "instance_count": 2, "usd_per_hour": 2 * plan.answer.price_per_instance_usd_per_hour}
+    )
     spanning = tmp_path / "wide.json"
     spanning.write_text(plan.model_copy(update={"deployments": [wide]}).model_dump_json(), encoding="utf-8")
     with pytest.raises(UsageError, match="spans machines"):

@@ -42,6 +42,7 @@ from tests.hostile.valid_questions import HERE, Question, valid_questions
 from tools.docs_examples import standing_in
 
 from gpufleet.cli import main
+from gpufleet.cli.usage import NO_MEMORY
 
 CODES = (0, 2, 3, 4, 5)
 LONGEST_LINE, MOST_MEMORY_BYTES, MOST_CPU_S = 4_000, 1.5 * 2**30, 60.0
@@ -150,6 +151,7 @@ def message_faults(got: Outcome) -> list[str]:
     lines = got.err.splitlines()
     messages = [line for line in lines if line.startswith("gpufleet: error: ")]
     found = ["a traceback"] if "Traceback" in got.err or "our bug" in got.err else []
+    found += ["more memory than anything needs"] if NO_MEMORY in got.err else []
     found += ["a warning of Python"] if re.search(r"\.py:\d+: \w*Warning", got.err) else []
     found += ["a line that is too long"] if any(len(line) > LONGEST_LINE for line in lines) else []
     if got.code == 2 or (got.code != 0 and not got.out and not got.err.startswith("wrote ")):

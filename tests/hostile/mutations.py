@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from gpufleet.cli.options import is_group, sub_verb, sub_verbs
 from gpufleet.cli.verbs import VERBS
+from gpufleet.results.seal import SEAL, seal_of
 
 HUGE = (
     "0", "-1", "-0", "1e308", "1e-308", "1e300", "1e-300", "1e999", "nan", "inf", "-inf", "9" * 40, "9" * 400,
@@ -46,6 +47,7 @@ VARIABLES = (
     "GPUFLEET_DATE", "COLUMNS", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "NO_COLOR", "LINES", "TERM",
 )  # fmt: skip
 FORMATS = ("json", "csv", "md", "html", "svg", "table")
+SEALED_SHARE = 0.5
 Mutate = Callable[[str, random.Random], str]
 
 
@@ -159,6 +161,52 @@ def other_value(text: str, dice: random.Random) -> str:
     return json.dumps(content, indent=1)
 
 
+def other_field(text: str, dice: random.Random) -> str:
+    """One field of an answer of ours nil, less than nothing, much more or another's, sealed again or without a seal."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return other_line_ends(text, dice)
+    places = [(holder, key) for holder, key in places_of(content) if not isinstance(holder[key], (dict, list))]
+    if not places or not isinstance(content, dict):
+        return other_value(text, dice)
+    holder, key = dice.choice(places)
+    value, others = holder[key], [other[name] for other, name in places]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        holder[key] = dice.choice((0, -1, 0.0, -value, value * 10, value / 20, 1e300, 10**9, None))
+    else:
+        holder[key] = dice.choice((None, "", "x", f"{value}x", not value, dice.choice(others)))
+    if SEAL in content:
+        sealed_again(content) if dice.random() < SEALED_SHARE else content.pop(SEAL)
+    return json.dumps(content, indent=1)
+
+
+def sealed_again(content: dict[str, Any]) -> None:
+    """The seal of an answer that is as it is, and those of the answers in it."""
+    for value in content.values():
+        for item in value if isinstance(value, list) else ():
+            if isinstance(item, dict) and SEAL in item:
+                sealed_again(item)
+    content[SEAL] = seal_of(content)
+
+
+def other_line_ends(text: str, dice: random.Random) -> str:
+    """Some lines, or all, end as they do on other machines, or in the middle of a cell."""
+    ends = dice.choice(("\r", "\r\n", "\n\r", "\r\r\n", "\x0b", "\x0c", "\u2028", "\x85"))
+    lines = text.split("\n")
+    share = dice.choice((1.0, 0.3))
+    return "".join(line + (ends if dice.random() < share else "\n") for line in lines[:-1]) + lines[-1]
+
+
+def to_nothing(text: str, dice: random.Random) -> str:
+    """One number is 0 or -1."""
+    numbers = list(re.finditer(r"(?<![\w.])-?\d[\d.]*", text))
+    if not numbers:
+        return other_line_ends(text, dice)
+    found = dice.choice(numbers)
+    return text[: found.start()] + dice.choice(("0", "-1", "0.0")) + text[found.end() :]
+
+
 def places_of(content: Any) -> Any:
     """Every object or list of a JSON value with each of its keys."""
     pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
@@ -169,7 +217,7 @@ def places_of(content: Any) -> Any:
 
 FILE_MUTATIONS: tuple[Mutate, ...] = (
     mangled, mangled, other_lines, other_number, other_number, other_word, other_word, other_bytes, other_value,
-    other_value,
+    other_value, other_field, other_field, other_line_ends, to_nothing,
 )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.cli import main
-from gpufleet.cli.interrupts import interrupts_held, interrupts_raised
+from gpufleet.cli import end_process, main
+from gpufleet.cli.interrupts import interrupts_held, interrupts_noted, interrupts_raised
 
 Interrupted = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -143,6 +143,20 @@ def test_whoever_has_something_to_put_back_is_told_by_an_exception() -> None:
     signal.signal(signal.SIGINT, lambda *_: pytest.fail("the process would have ended"))
     with pytest.raises(KeyboardInterrupt), interrupts_raised():
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("takes_interrupts")
+def test_until_somebody_asks_the_system_ends_what_hears_of_no_interrupt() -> None:
+    """A compiler does not come back to Python for many seconds; a process that is not ours alone is never ended."""
+    with interrupts_noted(ends_until_asked=True) as is_noted:
+        assert signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
+    signal.signal(signal.SIGINT, end_process)
+    with interrupts_noted(ends_until_asked=True) as is_noted:
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        assert not is_noted()
+        signal.raise_signal(signal.SIGINT)
+        assert is_noted()
+    assert signal.getsignal(signal.SIGINT) is end_process
 
 
 def test_little_is_imported_before_ctrl_c_is_ours() -> None:

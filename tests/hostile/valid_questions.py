@@ -271,7 +271,10 @@ OF_JOB = ("--stay", "eu", "--data", "2TB", "--data-in", "aws:us-east-1", "--budg
 def plan_file_questions(folder: Path) -> list[Question]:
     """Plans that were written with -o json, of one model, of several, and of a job."""
     (folder / "w.yaml").write_text(FLEET, encoding="utf-8")
-    written = {"one.json": [*SERVE], "fleet.json": ["plan", "serve", "--workload", str(folder / "w.yaml")]}
+    written = {
+        "one.json": [*SERVE, "--slo", "ttft.p95<2s"],
+        "fleet.json": ["plan", "serve", "--workload", str(folder / "w.yaml")],
+    }
     found = []
     for name, words in written.items():
         main([*words, "--out-file", str(folder / name)])
@@ -281,8 +284,28 @@ def plan_file_questions(folder: Path) -> list[Question]:
     on_spot = Question(("spot", "one.json", "--draws", "20", "--restart", "10min"), one)
     main([*ASKED_JOB, "--out-file", str(folder / "job.json")])
     job = {"job.json": (folder / "job.json").read_text(encoding="utf-8")}
+    files = {**one, "rates.csv": RATES}
+    scaled = (
+        "autoscale",
+        "one.json",
+        "--trace",
+        "rates.csv",
+        "--policy",
+        "static",
+        "--documented",
+        "--cold-start",
+        "5min",
+    )
+    of_plan = [Question((*words, *more), files) for words in (scaled, REPLAYED) for more in ((), ("--edited",))]
     of_job = [Question(("regions", "job.json"), job), Question(("regions", "job.json", *OF_JOB), job)]
-    return [*found, on_spot, Question(("compare", "one.json", "one.json"), one), *of_job]
+    return [
+        *found,
+        on_spot,
+        *of_plan,
+        Question(("compare", "one.json", "one.json"), one),
+        *of_job,
+        Question(("spot", "job.json", "--draws", "20"), job),
+    ]
 
 
 JOBS = """start: 2026-11-30 08:00
@@ -304,6 +327,24 @@ JOB_TRACE = """arrival_s,gpus,duration_s,deadline_s,weight,user,preemptible
 600,2,1800,,2.5,ben,no
 900,0.5,5400,9000,,ann,
 """
+
+
+RATES = "t_s,rate_rps\n" + "".join(f"{3600 * hour},{1 + hour % 3}\n" for hour in range(24))
+REPLAYED = ("simulate", "one.json", "--requests", "50")
+SPOT_LOG = "elapsed_s,available,ran,work_left_s\n" + "".join(f"{600 * i},1,spot,{72000 - 600 * i}\n" for i in range(9))
+
+
+def answer_questions(folder: Path) -> list[Question]:
+    """Answers that are read again: a schedule, and the policy of a job beside the log of what was done."""
+    (folder / "jobs.yaml").write_text(JOBS, encoding="utf-8")
+    main(["schedule", str(folder / "jobs.yaml"), "--steps", "20", "--out-file", str(folder / "s.json")])
+    market = ("--spot-price", "1/h", "--on-demand-price", "3/h", "--draws", "20", "--out-file", str(folder / "a.json"))
+    main(["spot", "--work", "20h", "--deadline", "40h", *market, "--rules", str(folder / "rules.json")])
+    schedule = {"s.json": (folder / "s.json").read_text(encoding="utf-8")}
+    rules = {"rules.json": (folder / "rules.json").read_text(encoding="utf-8"), "log.csv": SPOT_LOG}
+    forms = ("table", "slurm", "kueue", "sky", "html", "csv")
+    written = [Question(("schedule", "s.json", "-o", form), schedule) for form in forms]
+    return [*written, Question(("spot", "rules.json", "--replay", "log.csv"), rules)]
 
 
 def schedule_questions() -> list[Question]:
@@ -370,6 +411,7 @@ def valid_questions(folder: Path) -> dict[str, list[Question]]:
         "own tables": table_questions(),
         "plan.json": plan_file_questions(folder),
         "jobs": schedule_questions(),
+        "answers": answer_questions(folder),
         "seed config": seed_config_questions(),
         "snapshot": snapshot_questions(folder),
     }

@@ -17,6 +17,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.deploy.kueue_jobs import kueue_manifests
 from gpufleet.deploy.skypilot_jobs import sky_tasks
 from gpufleet.deploy.slurm_jobs import slurm_script
+from gpufleet.inputs.schedule_laws import broken_laws
 from gpufleet.results.schedule import SchedulePlan
 
 SCHEDULES = 300
@@ -70,7 +71,7 @@ def scheduled(plan: SchedulePlan) -> dict[str, tuple[str, Told]]:
     found = {}
     for run in plan.runs:
         nodes = math.ceil(run.gpus / 8)
-        command = run.command or f'echo "Put the command of {run.job} here"'
+        command = run.command or f"echo 'Put the command of {run.job} here'"
         found[run.job] = run.pool, Told(nodes, round(run.gpus * 1000) // nodes, command, frozenset(run.after))
     return found
 
@@ -165,6 +166,7 @@ def test_machines_gpus_and_names_read_back_from_three_tools_are_those_of_the_sch
         question = random_question(np.random.default_rng(seed))
         file.write_text(yaml.safe_dump(question), encoding="utf-8")
         plan = gpufleet.plan_schedule(file, catalog=catalog, at_once=True)
+        assert list(broken_laws(plan)) == []
         expected, pools = scheduled(plan), {pool.pool: pool.gpus for pool in plan.pools}
         assert set(expected) == {job["name"] for job in question["jobs"]}
         assert read_slurm(slurm_script(plan), list(pools)) == expected, seed

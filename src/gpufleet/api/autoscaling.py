@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
+from gpufleet.api.plan_files import notes_on_file
+from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -62,13 +64,13 @@ def autoscale(
     asked = spoken(AutoscaleRequest, plan, said if rates is None else {"rates": rates, **said})
     refuse_out_of_range(asked)
     tables = load_catalog() if catalog is None else catalog
-    held = scaled_plan(one_plan(asked.plan), tables)
+    held = scaled_plan(one_plan(asked.plan, tables, edited=asked.edited), tables)
     start = start_of_machine(held, tables) if asked.cold_start_s is None else None
     lead_s = start.seconds.value if start is not None else float(asked.cold_start_s or 0.0)
     bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
-    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed)
+    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed, tables=tables)
     if not asked.verify:
         return result
     from gpufleet.api.replayed_scaling import replayed_day
@@ -138,6 +140,7 @@ def result_of(
     *,
     start: ColdStartResult | None,
     seed: int,
+    tables: Catalog,
 ) -> AutoscaleResult:
     """What is said of all plays."""
     prices = Prices(held.answer.price_per_instance_usd_per_hour, held.answer.gpus_per_instance)
@@ -166,7 +169,7 @@ def result_of(
         perfect=play_result(perfect, hours, prices),
         front=list(dict.fromkeys(row.preset for row in undominated(outcomes))),
         recommendation=recommendation(recommended(outcomes), outcomes, traffic.service),
-        notes=notes_of(held, traffic),
+        notes=[*doubts_of_file(held.answer, tables), *notes_of(held, traffic)],
     )
 
 
@@ -208,7 +211,8 @@ def inputs_of(held: ScaledPlan, traffic: Traffic, is_estimated: bool) -> list[In
 
 def notes_of(held: ScaledPlan, traffic: Traffic) -> list[str]:
     """What the figures rest on."""
-    notes = ["Played on ticks and closed forms; machines are paid from the order on, and while they drain."]
+    played = "Played on ticks and closed forms; machines are paid from the order on, and while they drain."
+    notes = [*notes_on_file(held.plan), played]
     if held.plan.confidence > EXPECTED:
         notes.append(
             f"Ticks are as late as the plan's confidence of {held.plan.confidence:.0%} has it; a replay request by "

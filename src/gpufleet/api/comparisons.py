@@ -9,8 +9,9 @@ from gpufleet.answers.comparison import rate_ranges
 from gpufleet.answers.rejections import refusals
 from gpufleet.answers.why_not import best_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
+from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import doubts_of
+from gpufleet.api.price_ends import doubts_of, doubts_of_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import sold_tables
@@ -18,7 +19,6 @@ from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
-from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.dated import writer_with_rejections
@@ -71,16 +71,22 @@ def solved_side(request: ServeRequest, whole: WriterQuestion, tables: Catalog, t
 
 
 def compare_plans(
-    first: str | PathLike[str], second: str | PathLike[str], catalog: Catalog | None = None
+    first: str | PathLike[str],
+    second: str | PathLike[str],
+    catalog: Catalog | None = None,
+    *,
+    edited: bool = False,
 ) -> Comparison | FleetComparison:
     """Two plan files beside each other, as they were written; both of one model, or both of several.
 
+    A file that was edited is refused; with `edited` its question is planned again.
     Where they ask the same, the machine types of both answers are also compared at every rate, with today's prices.
     """
-    one, other = (read_plan(str(path)) for path in (first, second))
+    tables = load_catalog() if catalog is None else catalog
+    one, other = (plan_in(path, tables, edited=edited) for path in (first, second))
     names = [str(first), str(second)]
     if isinstance(one, FleetPlan) and isinstance(other, FleetPlan):
-        return fleets_compared(one, other, names, catalog)
+        return fleets_compared(one, other, names, tables)
     if isinstance(one, FleetPlan) or isinstance(other, FleetPlan):
         raise UsageError(
             "a plan of one model and a plan of several cannot be compared",
@@ -89,10 +95,10 @@ def compare_plans(
         )
     for plan in (one, other):
         refuse_mix(plan, "compared")
-    return plans_compared(one, other, names, catalog)
+    return plans_compared(one, other, names, tables)
 
 
-def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], catalog: Catalog | None) -> FleetComparison:
+def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], tables: Catalog) -> FleetComparison:
     """Each model that both plans have, the n-th of a name with the n-th, and what is in one of them alone."""
     for fleet in (one, other):
         refuse_encoders(fleet, "compared")
@@ -102,9 +108,10 @@ def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], catalog:
         second=names[1],
         first_usd_per_hour=one.usd_per_hour,
         second_usd_per_hour=other.usd_per_hour,
-        models=[plans_compared(left[key], right[key], names, catalog) for key in left if key in right],
+        models=[plans_compared(left[key], right[key], names, tables) for key in left if key in right],
         only_first=[name for name, n in left if (name, n) not in right],
         only_second=[name for name, n in right if (name, n) not in left],
+        notes=[*notes_on_file(one), *notes_on_file(other)],
     )
 
 
@@ -118,16 +125,16 @@ def models_of(fleet: FleetPlan) -> dict[tuple[str, int], ServePlan]:
     return found
 
 
-def plans_compared(one: ServePlan, other: ServePlan, names: list[str], catalog: Catalog | None) -> Comparison:
+def plans_compared(one: ServePlan, other: ServePlan, names: list[str], tables: Catalog) -> Comparison:
     """Two plans of one model each."""
     changed = changed_inputs(one, other)
     return Comparison(
         model=one.model if one.model == other.model else f"{one.model} and {other.model}",
         rate_requests_per_s=one.rate_requests_per_s,
         objectives=one.objectives,
-        first=plan_side(names[0], one),
-        second=plan_side(names[1], other),
-        ranges=[] if asks_otherwise(changed) else ranges_of_plans([one, other], names, catalog),
+        first=plan_side(names[0], one, tables),
+        second=plan_side(names[1], other, tables),
+        ranges=[] if asks_otherwise(changed) else ranges_of_plans([one, other], names, tables),
         changed_inputs=changed,
     )
 
@@ -140,9 +147,12 @@ def asks_otherwise(changed: list[ChangedInput]) -> bool:
     return any(c.name in LOAD_INPUTS for c in changed)
 
 
-def plan_side(name: str, plan: ServePlan) -> Side:
-    """The answer of a plan."""
-    return Side(asked=name, deployment=plan.answer if plan.deployments else None)
+def plan_side(name: str, plan: ServePlan, tables: Catalog) -> Side:
+    """The answer of a plan, and what puts it in doubt."""
+    if not plan.deployments:
+        return Side(asked=name, deployment=None, notes=notes_on_file(plan))
+    notes = [*doubts_of_file(plan.answer, tables), *notes_on_file(plan)]
+    return Side(asked=name, deployment=plan.answer, notes=notes)
 
 
 def changed_inputs(one: ServePlan, other: ServePlan) -> list[ChangedInput]:
@@ -155,11 +165,10 @@ def changed_inputs(one: ServePlan, other: ServePlan) -> list[ChangedInput]:
     ]
 
 
-def ranges_of_plans(plans: list[ServePlan], names: list[str], catalog: Catalog | None) -> list[RateRange]:
+def ranges_of_plans(plans: list[ServePlan], names: list[str], tables: Catalog) -> list[RateRange]:
     """Who is cheaper at which rate, of the machine types of both answers."""
     if not all(plan.deployments for plan in plans):
         return []
-    tables = load_catalog() if catalog is None else catalog
     curves = []
     for plan in plans:
         d = plan.answer

@@ -13,6 +13,7 @@ from gpufleet.api.input_rows import digest
 from gpufleet.api.job_ways import data_bytes, results_bytes, ways_of, weights_bytes
 from gpufleet.api.market import offer_filter, offers_of
 from gpufleet.api.mixes import quota_of
+from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import doubts_of, ending_soon
 from gpufleet.api.regions import dearest_egress, egress_usd_per_gb, facts_of, known_areas, refuse_unknown_year
@@ -80,7 +81,8 @@ def plan_job_regions(
     placing = Placing(as_planned, plan, ways_of(plan, tables), tables)
     refuse_all_outside(asked, placing.outside, placing.regions)
     refuse_too_old(asked, [at.offer for found in placing.found.values() for at in found])
-    return with_doubts(answered(placing, inputs_of(asked, plan)), tables)
+    found = with_doubts(answered(placing, inputs_of(asked, plan)), tables)
+    return found.model_copy(update={"notes": [*notes_on_file(plan), *found.notes]})
 
 
 def kinds_of(plan: JobPlan) -> list[str] | None:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import sys
+from contextlib import suppress
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpufleet.catalog.kept import cache_folder
+from gpufleet.catalog.kept import cache_folder, is_own
 
 NUMBA, FOLDER_VARIABLE, DIGEST_BYTES = "numba", "NUMBA_CACHE_DIR", 8
 SOURCES = Path(__file__).parent.parent / "simulate"
 PREFIX, MOST_KEPT = "compiled-", 4
 """Installations that are used in turn keep their code beside each other; what was left behind goes."""
+OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OF_THIS_PYTHON = f"*.py{sys.version_info.major}{sys.version_info.minor}.*nbc"
 
 
@@ -31,15 +34,52 @@ def digest_of_sources() -> str:
 
 
 def kept_in() -> str | None:
-    """The folder, which is made known to Numba unless it runs already or was told another; None: it is not ours."""
+    """The folder, which is made known to Numba unless it runs already or was told another; None: it is not ours.
+
+    To read machine code runs it: a folder that others could have written to is forgotten, whoever named it.
+    """
     folder = cache_folder()
-    if folder is None or NUMBA in sys.modules or FOLDER_VARIABLE in os.environ:
+    if folder is None or NUMBA in sys.modules or is_told_another():
         return None
     place = folder / f"{PREFIX}{digest_of_sources()}"
     if is_compiler_there() and not os.path.lexists(place):
         forget_oldest(folder)
+    if not is_private(place):
+        forget(place)
+        make_private(place)
     os.environ[FOLDER_VARIABLE] = str(place)
     return os.environ[FOLDER_VARIABLE]
+
+
+def is_told_another() -> bool:
+    """Whether Numba was told a folder of the user's own that nobody else may write to."""
+    told = os.environ.get(FOLDER_VARIABLE)
+    return bool(told) and is_own(Path(told or ""))
+
+
+def is_private(place: Path) -> bool:
+    """Whether a folder and all in it are ours, and the folder is closed to everybody else, as it was made."""
+    try:
+        status = place.lstat()
+        entries = [Path(at, name).lstat() for at, folders, files in os.walk(place) for name in (*folders, *files)]
+    except OSError:
+        return False
+    is_closed = stat.S_ISDIR(status.st_mode) and not status.st_mode & OF_OTHERS and status.st_uid == os.geteuid()
+    return is_closed and all(e.st_uid == os.geteuid() and not stat.S_ISLNK(e.st_mode) for e in entries)
+
+
+def forget(place: Path) -> None:
+    """Remove what is there, not what a link leads to."""
+    if place.is_symlink():
+        place.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def make_private(place: Path) -> None:
+    """A folder for nobody else; Numba says itself what it cannot write."""
+    with suppress(OSError):
+        place.mkdir(mode=stat.S_IRWXU)
 
 
 def forget_oldest(folder: Path) -> None:

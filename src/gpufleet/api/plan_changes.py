@@ -11,6 +11,7 @@ from gpufleet.answers.why_not import best_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
+from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.recorded_question import request_of
@@ -20,7 +21,6 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
-from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
 from gpufleet.optimize.placement import Placement
@@ -66,15 +66,21 @@ class Market:
 
 
 def explain_plan(
-    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None, asked: Asked | None = None
+    plan: ServePlan | FleetPlan | str | PathLike[str],
+    catalog: Catalog | None = None,
+    asked: Asked | None = None,
+    *,
+    edited: bool = False,
 ) -> PlanChanges | FleetChanges:
     """The question of a plan (or of the file of one) asked again today: what is different, and what made it so.
 
+    A file that was edited is refused; with `edited` its question alone is used.
     `asked`: what its workload file asks today; where that is another question, the result says what differs.
     """
     tables = load_catalog() if catalog is None else catalog
-    old = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    old = plan_in(plan, tables, edited=edited)
     found = changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+    found = found.model_copy(update={"notes": notes_on_file(old)})
     return found if asked is None else asked_otherwise(found, old, asked, tables)
 
 

@@ -7,8 +7,10 @@ from os import PathLike
 
 from gpufleet.answers.simulation import ReplicaPrice
 from gpufleet.api.demands import workload_of
+from gpufleet.api.plan_files import notes_on_file, plan_in
+from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.recorded_question import request_of
-from gpufleet.api.simulated_copies import CopyQuestion, named
+from gpufleet.api.simulated_copies import CopyQuestion, copy_in, named
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -24,7 +26,6 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.inputs.plan_file import read_plan
 from gpufleet.records import dataclass
 from gpufleet.results.plan import Deployment, ServePlan
 
@@ -41,6 +42,7 @@ class Replicas:
     price: ReplicaPrice | None = None
     workload: Workload | None = None
     slo: Slo | None = None
+    notes: tuple[str, ...] = ()
 
 
 def stated_replicas(copy: CopyQuestion, count: int | None, tables: Catalog) -> Replicas:
@@ -67,11 +69,11 @@ def cheapest_price(tables: Catalog, gpu: str, number: int, instance: str | None)
     return ReplicaPrice(per_gpu * number, machine, offer.price_kind.value, offer.source, offer.as_of)
 
 
-def planned_replicas(copy: CopyQuestion, count: int | None) -> Replicas:
+def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, edited: bool = False) -> Replicas:
     """The replicas of the first answer of a saved plan, and the requests that it is for."""
     if isinstance(copy.model, Architecture) or not str(copy.model).endswith(PLAN_ENDING):
         raise UsageError("nothing says on which GPUs", expected="--gpus NAME:N, or the file of a plan (-o json)")
-    plan = read_plan(str(copy.model))
+    plan = plan_in(str(copy.model), tables, edited=edited)
     if not isinstance(plan, ServePlan) or plan.basis is None:
         raise UsageError("only the plan of one model is replayed", found=str(copy.model))
     if not plan.deployments:
@@ -82,25 +84,8 @@ def planned_replicas(copy: CopyQuestion, count: int | None) -> Replicas:
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch))
     replicas = answer.replicas if count is None else count
-    return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo)
-
-
-def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:
-    """A copy as a deployment has it."""
-    ranks = answer.ranks
-    assert ranks is not None, "plans of models that write say their ranks"
-    return replace(
-        asked,
-        gpus=(answer.gpu, answer.gpus_per_replica),
-        tp=ranks.tp,
-        pp=ranks.pp,
-        ep=ranks.ep,
-        attention_dp=ranks.attention_dp,
-        precision=answer.weight_format,
-        kv_precision=answer.kv_precision,
-        engine=answer.engine,
-        instance=f"{answer.cloud}:{answer.instance}",
-    )
+    notes = (*doubts_of_file(answer, tables), *notes_on_file(plan))
+    return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo, notes)
 
 
 def price_of(answer: Deployment) -> ReplicaPrice:

@@ -50,6 +50,15 @@ def doubts_of(rented: Iterable[OfferedMachines], beside: Iterable[OfferedMachine
     return [*(f"Warning: {words}" for words in warned), *(words for words in named if words not in warned)]
 
 
+def doubts_of_file(answer: RentedMachines, tables: Catalog) -> list[str]:
+    """A warning where the machines of a plan file are in doubt: when it was written, or in the tables of today."""
+    offer = (answer.cloud, answer.region, answer.instance, answer.price_kind)
+    alike = (o for o in tables.offers if (o.cloud, o.region, o.instance, o.price_kind.value) == offer)
+    doubts = dict.fromkeys([answer.price_doubt, *(o.doubt for o in alike)])
+    told = "; ".join(doubt for doubt in doubts if doubt)
+    return doubts_of([answer.model_copy(update={"price_doubt": told})])
+
+
 def doubt_words(d: OfferedMachines) -> str:
     """Which price is in doubt, and why."""
     return f"{d.cloud} {d.instance} ({d.region}, {d.price_kind.replace('_', ' ')}) is in doubt: {d.price_doubt}"

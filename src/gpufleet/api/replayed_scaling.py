@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.api.demands import demand_of
-from gpufleet.api.planned_replicas import copy_in
 from gpufleet.api.scaled_plans import ScaledPlan
-from gpufleet.api.simulated_copies import CopyQuestion, copy_of
+from gpufleet.api.simulated_copies import CopyQuestion, copy_in, copy_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.replay import Replay

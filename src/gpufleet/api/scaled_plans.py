@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,7 @@ from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.configured import configured
 from gpufleet.api.demands import demand_of
 from gpufleet.api.plan_changes import recorded, refuse_mix
+from gpufleet.api.plan_files import plan_in
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
@@ -21,7 +21,6 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.copies.decoder import capacity
 from gpufleet.optimize.demand import Demand
@@ -51,9 +50,9 @@ class ScaledPlan:
     copies: int
 
 
-def one_plan(plan: ServePlan | FleetPlan | str | NamedPath) -> ServePlan:
+def one_plan(plan: ServePlan | FleetPlan | str | NamedPath, tables: Catalog, *, edited: bool = False) -> ServePlan:
     """The plan of one model, with an answer."""
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(os.fspath(plan))
+    read = plan_in(plan, tables, edited=edited)
     if isinstance(read, FleetPlan):
         raise UsageError("a plan of several models is not scaled", expected="the plan of one", hint=PLAN_AGAIN)
     refuse_mix(read, "scaled")

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
+from gpufleet.api.pool_prices import price_doubts
 from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.reason import Reason
 from gpufleet.errors import UsageError
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.inputs.schedule_file import read_schedule
@@ -26,6 +28,7 @@ from gpufleet.optimize.schedule.relaxations import circle_of, circle_relaxation,
 from gpufleet.optimize.schedule.solver import is_installed
 from gpufleet.questions.schedule import JobsFile, ScheduleRequest, usual_steps
 from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.schedule import SchedulePlan
 from gpufleet.units import MINUTE
@@ -50,10 +53,23 @@ def plan_schedule(
     refuse_online_words(asked)
     kept = read_schedule(str(asked.jobs))
     if kept is not None:
+        refuse_unknown_reasons(str(asked.jobs), kept)
         return kept
     file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
     return planned(asked, file, tables, clock)
+
+
+def refuse_unknown_reasons(path: str, plan: SchedulePlan) -> None:
+    """Refuse the schedule of a file whose reasons no page can say: their codes or figures were edited."""
+    reasons = [reason for run in plan.runs for reason in (run.why_now, run.why_there)]
+    reasons += [reason for relaxation in plan.relaxations for reason in (relaxation.why, relaxation.change)]
+    for reason in reasons:
+        try:
+            sentence(Reason(reason.code, tuple(reason.figures.items())))
+        except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError) as error:
+            expected = "what 'gpufleet schedule jobs.yaml -o json' writes"
+            raise UsageError(f"{path!r} gives a reason that is none", found=reason.code, expected=expected) from error
 
 
 def refuse_online_words(asked: ScheduleRequest) -> None:
@@ -79,7 +95,8 @@ def planned(asked: ScheduleRequest, file: JobsFile, tables: Catalog, clock: Cloc
     if stops:
         return infeasible_plan(grid, stops, file.words.start, inputs)
     found = found_schedule(grid, asked, clock)
-    return schedule_plan(grid, found, file, understood.durations, inputs)
+    plan = schedule_plan(grid, found, file, understood.durations, inputs)
+    return plan.model_copy(update={"notes": [*price_doubts(pools, tables), *plan.notes]})
 
 
 class Clock:

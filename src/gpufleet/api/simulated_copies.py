@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.api.configured import configured
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.api.started_engines import started_engine, started_of
@@ -22,6 +24,7 @@ from gpufleet.performance.serving import Client
 from gpufleet.questions.copies import CopyQuestion as CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
+from gpufleet.results.plan import Deployment
 from gpufleet.simulate.cluster import Copy
 from gpufleet.units import GIB
 
@@ -73,3 +76,21 @@ def named(gpus: str | tuple[str, int] | None) -> tuple[str, int]:
         return gpus
     request = parse_gpus(gpus or "")
     return request.name, request.number
+
+
+def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:
+    """A copy as a deployment has it."""
+    ranks = answer.ranks
+    assert ranks is not None, "plans of models that write say their ranks"
+    return replace(
+        asked,
+        gpus=(answer.gpu, answer.gpus_per_replica),
+        tp=ranks.tp,
+        pp=ranks.pp,
+        ep=ranks.ep,
+        attention_dp=ranks.attention_dp,
+        precision=answer.weight_format,
+        kv_precision=answer.kv_precision,
+        engine=answer.engine,
+        instance=f"{answer.cloud}:{answer.instance}",
+    )

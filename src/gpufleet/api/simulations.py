@@ -109,7 +109,7 @@ def replicas_asked(asked: SimulationRequest, pools: AskedPools | None, tables: C
             raise UsageError("pools have GPUs and copies of their own", expected="--prefill and --decode alone")
         return stated_replicas(question_of(pools.decode, asked), None, tables)
     if asked.gpus is None:
-        return planned_replicas(asked, asked.replicas)
+        return planned_replicas(asked, asked.replicas, tables, edited=asked.edited)
     return stated_replicas(asked, asked.replicas, tables)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,15 +56,24 @@ def fleet_on_spot(
         raise UsageError("a fleet is asked about alone", expected="gpufleet spot --fleet fleet.yaml")
     tables = load_catalog() if catalog is None else catalog
     rows = read_spot_fleet(str(asked.fleet))
+    moves = [moved(row, asked, tables, stated) for row in rows]
     return SpotFleet(
-        rows=[moved(row, asked, tables, stated) for row in rows],
+        rows=moves,
         zones=asked.zones,
         availability_source=source_of(asked)[0],
         grade=source_of(asked)[1],
         num_draws=asked.draws,
         seed=asked.seed,
-        notes=notes_of(rows),
+        notes=[*doubted(moves), *notes_of(rows)],
     )
+
+
+def doubted(rows: Sequence[SpotFleetRow]) -> Iterator[str]:
+    """A warning for each price in doubt, of today's machines or of spot."""
+    for row in rows:
+        for kind, price in (("on demand", row.price), ("on spot", row.spot)):
+            if price is not None and price.doubt:
+                yield f"Warning: {row.name}: the price of {row.cloud} {row.instance} {kind} is in doubt: {price.doubt}."
 
 
 def notes_of(rows: Sequence[FleetRow]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.api.plan_files import notes_on_file
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.interruption import Spread
 from gpufleet.errors import Infeasible, UsageError
@@ -104,7 +105,7 @@ def planned_work(asked: SpotRequest, plan: TrainingPlan | BatchPlan | EncoderBat
         num_machines=answer.instance_count if asked.machines == 1 else asked.machines,
         grade=answer.finish_s.grade,
         inputs=(),
-        notes=(),
+        notes=tuple(notes_on_file(plan)),
     )
 
 

@@ -15,6 +15,7 @@ from gpufleet.answers.spot import drawn_figure
 from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.answers.spot_service import InTime, ready_shares, service_play
 from gpufleet.api.plan_changes import recorded
+from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
@@ -107,7 +108,7 @@ def regions_of(plan: ServePlan) -> Sequence[str] | None:
 
 def service_of(asked: SpotRequest, tables: Catalog) -> SpotService:
     """The service of a plan."""
-    plan = one_plan(str(asked.job))
+    plan = one_plan(str(asked.job), tables, edited=asked.edited)
     num = plan.answer.instance_count
     if plan.answer.replicas < num:
         raise UsageError("a replica that spans machines is not planned on spot", found=plan.answer.layout)
@@ -175,7 +176,7 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
         num_draws=told.num_pieces,
         seed=asked.seed,
         inputs=inputs_of(asked, service),
-        notes=list(service.notes),
+        notes=[*notes_on_file(service.plan), *service.notes],
     )
 
 

@@ -45,7 +45,7 @@ def told_of(
         fleet.num_alike,
         f"{arriving.load}, {fleet.beside}" if fleet.beside else arriving.load,
         [*found.inputs, *fleet.inputs, *inputs_of(request)],
-        [*found.notes, *arriving.notes, *front_notes(request), *spot_notes(request)],
+        [*planned.notes, *found.notes, *arriving.notes, *front_notes(request), *spot_notes(request)],
         ratio,
         fleet.price,
         closed_form(found, per_replica, ratio, calibration),

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.answers.simulation import objective_of
-from gpufleet.api.planned_replicas import copy_in
 from gpufleet.api.replayed_requests import at_total_rate
-from gpufleet.api.simulated_copies import CopyQuestion, copy_of
+from gpufleet.api.simulated_copies import CopyQuestion, copy_in, copy_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.requests import Requests

@@ -26,6 +26,7 @@ FOLDER_VARIABLE = "GPUFLEET_CACHE"
 DIGEST_BYTES = 16
 PACKAGE = Path(__file__).parent.parent
 CODE_FOLDERS = (PACKAGE, PACKAGE / "domain", PACKAGE / "catalog")
+NO_LINKS, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -60,6 +61,11 @@ def is_own(folder: Path) -> bool:
         status = folder.stat()
     except (OSError, ValueError):
         return False
+    return is_ours(status)
+
+
+def is_ours(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to whoever runs this, and nobody else may write to it."""
     return not status.st_mode & WRITABLE_BY_OTHERS and status.st_uid == os.geteuid()
 
 
@@ -81,9 +87,14 @@ def code_stamp() -> tuple[object, ...]:
 
 
 def entry(place: Path, key: bytes) -> tuple[Any] | None:
-    """What is kept under a key, in a tuple; None where it is of another key or not whole."""
+    """What is kept under a key, in a tuple; None where it is of another key, not whole, or may be somebody else's.
+
+    To read it runs code: its key and its digest say what it is, but anybody could write those.
+    """
     try:
-        content = place.read_bytes()
+        with open(os.open(place, os.O_RDONLY | NO_LINKS | NO_WAIT), "rb") as file:
+            status = os.fstat(file.fileno())
+            content = file.read() if stat.S_ISREG(status.st_mode) and is_ours(status) else b""
     except (OSError, ValueError):
         return None
     head, payload = content[: 2 * DIGEST_BYTES], content[2 * DIGEST_BYTES :]

@@ -23,6 +23,12 @@ from gpufleet.units import GIB, GIGA, TERA
 
 MOST_CORRECTED_RATIO = 0.1
 LEAST_OWN_RATIO = 0.01
+MOST_BEYOND_ANY, USUAL_GPUS = 3.0, 8
+HOST_FIGURES = {
+    "network_gbit_per_s": "Gbit/s of network",
+    "vcpus": "vCPUs",
+    "memory_gib": "GiB of host memory",
+}
 
 
 def with_doubts(catalog: Catalog, listed: Catalog, places: Mapping[str, Place]) -> Catalog:
@@ -44,11 +50,19 @@ class Held:
     listed: Catalog
     places: Mapping[str, Place]
     usual_of: dict[str, Mapping[GpuKey, float]] = field(default_factory=dict)
+    most_of: dict[str, float] = field(default_factory=dict)
 
     @cached_property
     def prices(self) -> Mapping[str, float]:
         """Listed prices by the words of their rows. [USD/hour]"""
         return {label(offer): offer_usd_per_hour(offer) for offer in self.listed.offers}
+
+    def most(self, name: str) -> float:
+        """The most that any listed machine of eight GPUs or fewer has of something."""
+        if name not in self.most_of:
+            few = (i for i in self.listed.instances.values() if i.gpu_count <= USUAL_GPUS)
+            self.most_of[name] = max((getattr(i, name) or 0.0 for i in few), default=0.0)
+        return self.most_of[name]
 
     def usual(self, cloud: str) -> Mapping[GpuKey, float]:
         """What clouds other than this one ask for one GPU. [USD/hour]"""
@@ -62,6 +76,7 @@ def doubts_about(offer: Offer, catalog: Catalog, held: Held) -> Iterator[str]:
     """Why an offer is in doubt: its machine is another one than is shipped, its price is far from what others ask."""
     instance = catalog.instance_of(offer)
     yield from other_machine(instance, held)
+    yield from other_host(instance, held)
     yield from other_accelerator(catalog.accelerators[instance.accelerator], held)
     if offer_usd_per_hour(offer) != held.prices.get(label(offer)) and instance.gpu_count >= 1:
         yield from far_from_market(offer, instance, held)
@@ -74,6 +89,31 @@ def other_machine(instance: Instance, held: Held) -> Iterator[str]:
         return
     place = held.places[f"{instance.cloud} {instance.name}"]
     yield f"{place.short} says {machine_words(instance)}, the shipped tables {machine_words(shipped)}"
+
+
+def other_host(instance: Instance, held: Held) -> Iterator[str]:
+    """That the user's tables say much else of a machine's network, CPUs and memory than is known of it, or of any."""
+    shipped = held.listed.instances.get((instance.cloud, instance.name))
+    if shipped is instance or (place := held.places.get(f"{instance.cloud} {instance.name}")) is None:
+        return
+    for name, words in HOST_FIGURES.items():
+        own, known = getattr(instance, name), None if shipped is None else getattr(shipped, name)
+        if own is None:
+            continue
+        if known is not None:
+            if not is_corrected(own, known):
+                yield f"{place.short} says {own:,g} {words}, the shipped tables {known:,g}"
+        elif not is_possible(own, held.most(name), instance.gpu_count):
+            yield f"{place.short} says {own:,g} {words}, no machine that is known more than {held.most(name):,g}"
+
+
+def is_possible(own: float, most: float, gpu_count: float) -> bool:
+    """Whether a machine with so many GPUs may have so much more than any that is known; more GPUs may have more.
+
+    >>> is_possible(400, 3_200, 8), is_possible(40_000, 3_200, 8)
+    (True, False)
+    """
+    return own <= MOST_BEYOND_ANY * most * max(gpu_count / USUAL_GPUS, 1.0)
 
 
 def is_like(instance: Instance, shipped: Instance) -> bool:

@@ -156,7 +156,7 @@ def refuse_other_form(folder: Path, form: object) -> None:
     if form not in (TABLE_ALONE_FORM, FORM):
         raise DataMissing(
             f"the price snapshot {folder} was written by another version of gpufleet",
-            found=f"form {shorten(form)}",
+            found=f"form {shorten(form)}" if isinstance(form, int) else "no form",
             expected=f"form {FORM} or earlier",
             hint="Update gpufleet, or remove that folder: older ones count then.",
         )

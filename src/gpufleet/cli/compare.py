@@ -11,7 +11,7 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, refuse_workload_file, verb
+from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, refuse_workload_file, verb
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import ServeRequest
 
@@ -42,6 +42,7 @@ def compare(
     first: FirstArgument,
     second: SecondArgument,
     market: MarketFlags,
+    edited: EditedOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -50,7 +51,9 @@ def compare(
 
     if is_plan(first) and is_plan(second):
         write_money_in(asked.words.over(asked.preferred).text("currency"))
-        return finish(compared_plans(first, second, market.catalog_dir), output, out_file)
+        return finish(compared_plans(first, second, market.catalog_dir, edited=edited), output, out_file)
+    if edited:
+        raise UsageError("--edited is of plan files alone", found=f"{first} and {second}")
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
     result = compared(asked.words, asked.preferred, asked.workload, (first, second), market)
@@ -62,12 +65,12 @@ def is_plan(text: str) -> bool:
     return text.lower().endswith(".json")
 
 
-def compared_plans(first: str, second: str, catalog_dir: str | None) -> Comparison | FleetComparison:
+def compared_plans(first: str, second: str, catalog_dir: str | None, *, edited: bool) -> Comparison | FleetComparison:
     """Two plan files."""
     from gpufleet.api.comparisons import compare_plans
     from gpufleet.catalog.load import load_catalog
 
-    return compare_plans(first, second, load_catalog(catalog_dir))
+    return compare_plans(first, second, load_catalog(catalog_dir), edited=edited)
 
 
 def finish(result: Comparison | FleetComparison, output: OutputFormat | None, out_file: str | None) -> int:

@@ -9,7 +9,7 @@ import typer
 from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, verb
 from gpufleet.errors import Infeasible, PolicyViolation
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def explain(
     plan: PlanArgument,
     workload: WorkloadOption = None,
     check: CheckOption = False,
+    edited: EditedOption = False,
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
     output: OutputOption = None,
@@ -48,7 +49,7 @@ def explain(
 
     write_money_in(currency)
     asked = None if workload is None else asked_today(workload)
-    result = explain_plan(plan, load_catalog(catalog_dir), asked)
+    result = explain_plan(plan, load_catalog(catalog_dir), asked, edited=edited)
     page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
     emit(result, page, output, out_file)
     return code_of(result) if check else 0

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from gpufleet.cli import end_process
+
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
@@ -28,21 +30,33 @@ def interrupts_raised() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_noted() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is noted, for whoever asks between two steps of a long work; the second ends it at once."""
+def interrupts_noted(*, ends_until_asked: bool = False) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is noted, for whoever asks between two steps of a long work; the second ends it at once.
+
+    `ends_until_asked`: until somebody asks there is nothing to keep, and a compiler that hears of no signal for long;
+    the system itself ends the process then, where the command has it to itself.
+    """
     noted: list[object] = []
+    ends_now = ends_until_asked and signal.getsignal(signal.SIGINT) is end_process
 
     def note(*how: object) -> None:
         if noted:
             raise KeyboardInterrupt
         noted.append(how)
 
-    with interrupts_to(note):
-        yield lambda: bool(noted)
+    def is_noted() -> bool:
+        nonlocal ends_now
+        if ends_now:
+            signal.signal(signal.SIGINT, note)
+            ends_now = False
+        return bool(noted)
+
+    with interrupts_to(signal.SIG_DFL if ends_now else note):
+        yield is_noted
 
 
 @contextmanager
-def interrupts_to(handler: Callable[..., object]) -> Iterator[None]:
+def interrupts_to(handler: Callable[..., object] | signal.Handlers) -> Iterator[None]:
     """Ctrl-C goes to a handler; where it is ignored, or on another thread than the first, it never comes."""
     is_first = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)

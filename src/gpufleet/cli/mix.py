@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -16,6 +15,7 @@ from gpufleet.cli.options import MaybeModelArgument, Written, verb
 from gpufleet.errors import Infeasible
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.mix import MixRequest
+from gpufleet.report.formats import as_json
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def write_routing(found: FleetMix, target: str) -> None:
         raise Infeasible("there is no mix to route to", hint="Without --routing the answer says what has to give way.")
     from gpufleet.deploy.routing_table import routing_table
 
-    write_whole(Path(target), json.dumps(routing_table(found), indent=2) + "\n")
+    write_whole(Path(target), as_json(routing_table(found)))
     remark(f"wrote {target}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from gpufleet.errors import UsageError, abridged
-from gpufleet.questions.words import ENGINE, LOAD
+from gpufleet.questions.words import EDITED, ENGINE, LOAD
 from gpufleet.records import dataclass
 from gpufleet.units import parse_tokens
 
@@ -94,6 +94,9 @@ OutFileOption = Annotated[
     str | None,
     typer.Option("--out-file", metavar="FILE", help="Write the answer to FILE instead of standard output."),
 ]
+
+
+EditedOption = Annotated[bool, typer.Option("--edited", help=EDITED)]
 
 
 @dataclass(frozen=True)

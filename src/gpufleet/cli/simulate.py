@@ -71,10 +71,11 @@ def simulate(
 
 def replayed(request: SimulationRequest, kept: list[Replay] | None) -> Simulation:
     """The answer, with a bar while it takes long; Ctrl-C ends the replay, and what is done so far is the answer."""
+    from gpufleet.api.kept_code import compiles_first
     from gpufleet.api.simulations import simulate_serving
 
     on_replay = None if kept is None else kept.append
-    with interrupts_noted() as should_stop, progress_bar("requests") as on_progress:
+    with interrupts_noted(ends_until_asked=compiles_first()) as should_stop, progress_bar("requests") as on_progress:
         return simulate_serving(
             request, on_progress=telling_of_compiling(on_progress), should_stop=should_stop, on_replay=on_replay
         )

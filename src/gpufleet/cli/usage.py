@@ -46,12 +46,17 @@ EXPECTED = tuple(
 )
 
 
+NO_MEMORY = "the memory of this machine does not hold the answer"
+
+
 def as_user_error(error: Exception, arguments: Sequence[str] = ()) -> GpufleetError | None:
     """The error as the user's to mend, or None when it is ours; `arguments` are the words that were typed."""
     if isinstance(error, GpufleetError):
         return error
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         return unknown_option(error)
+    if isinstance(error, MemoryError):
+        return UsageError(NO_MEMORY, hint="Ask about less at once: fewer requests, regions, GPUs or rows.")
     if hasattr(error, "format_message"):
         return misread(error, arguments)
     return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable
 
+from gpufleet.deploy.languages import shell_command
 from gpufleet.deploy.replica import NO_CHECKPOINT
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
@@ -167,7 +167,7 @@ def encoder_launch(replica: EncoderReplica) -> Launch | None:
     return Launch(
         engine=replica.runtime.title,
         documented=dialect.documented,
-        command=shlex.join(words),
+        command=shell_command(words),
         arguments=words,
         groups=[len(group) for group in groups],
         replicas_per_machine=replica.replicas_per_machine,

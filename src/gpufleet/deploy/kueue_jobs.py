@@ -12,9 +12,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
-from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
+from gpufleet.deploy.languages import yaml_document
+from gpufleet.deploy.skypilot_jobs import command_of, nodes_of
 from gpufleet.deploy.tool_names import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
@@ -34,7 +33,7 @@ def kueue_manifests(plan: SchedulePlan) -> str:
     manifests = [*flavours(plan), cluster_queue(plan), local_queue(), *priorities(classes)]
     runs = sorted(plan.runs, key=lambda run: (run.start_s, run.job))
     manifests += [job(run, names[run.job], classes[run.start_s]) for run in runs]
-    return HEADING + "---\n".join(yaml.safe_dump(manifest, sort_keys=False, width=120) for manifest in manifests)
+    return HEADING + "---\n".join(yaml_document(manifest) for manifest in manifests)
 
 
 def flavours(plan: SchedulePlan) -> Iterator[dict[str, Any]]:
@@ -92,7 +91,7 @@ def job(run: ScheduledRun, name: str, priority: str) -> dict[str, Any]:
     """One job, suspended until Kueue admits it; a share of a GPU asks for all of one."""
     nodes = nodes_of(run.gpus)
     asked = {GPU: math.ceil(run.gpus / nodes)}
-    command = ["/bin/sh", "-c", run.command or NO_COMMAND.format(job=run.job)]
+    command = ["/bin/sh", "-c", command_of(run)]
     container: dict[str, Any] = {"name": "job", "image": run.image or "busybox", "command": command}
     container |= {"resources": {"requests": asked, "limits": dict(asked)}}
     pod = {"nodeSelector": {LABEL: run.pool}, "containers": [container], "restartPolicy": "Never"}

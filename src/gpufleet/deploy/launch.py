@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable
 
 from gpufleet.deploy import sglang, tensorrt_llm, vllm
+from gpufleet.deploy.languages import shell_command
 from gpufleet.deploy.replica import Replica
 from gpufleet.records import dataclass
 from gpufleet.results.launch import Launch
@@ -49,7 +49,7 @@ def launch(replica: Replica) -> Launch | None:
     return Launch(
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
         documented=dialect.documented,
-        command=shlex.join(word for group in groups for word in group),
+        command=shell_command(word for group in groups for word in group),
         arguments=[word for group in groups for word in group],
         groups=[len(group) for group in groups],
         options_file=dialect.options_file if options else None,

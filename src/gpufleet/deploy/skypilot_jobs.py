@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import yaml
-
+from gpufleet.deploy.languages import comment, shell_command, yaml_document
 from gpufleet.deploy.tool_names import MOST_OF_A_NAME, distinct_names, task_name
 from gpufleet.errors import UsageError
 from gpufleet.results.schedule import ScheduledOption, ScheduledRun, SchedulePlan
@@ -22,7 +21,6 @@ SPELT = {
     "V100-SXM2-32GB": "V100-32GB",
 }  # fmt: skip
 """GPUs that SkyPilot calls by another name than our tables do."""
-NO_COMMAND = 'echo "Put the command of {job} here"'
 
 
 def sky_tasks(plan: SchedulePlan, job: str | None = None) -> str:
@@ -34,12 +32,11 @@ def sky_tasks(plan: SchedulePlan, job: str | None = None) -> str:
 
 def told(run: ScheduledRun, name: str) -> str:
     """One task, with when to launch it."""
-    when = f"# Launch it {run.start_s / MINUTE:,.0f} min after the start of the schedule"
+    when = f"Launch it {run.start_s / MINUTE:,.0f} min after the start of the schedule"
     waits = f", after {', '.join(run.after)}" if run.after else ""
-    spelt = f"# It is {run.job} of the schedule.\n" if name != run.job else ""
-    return f"{when}{waits}: sky jobs launch FILE\n{spelt}" + yaml.safe_dump(
-        sky_task(run, name), sort_keys=False, width=120
-    )
+    spelt = [comment(f"It is {run.job} of the schedule.")] if name != run.job else []
+    lines = [comment(f"{when}{waits}: sky jobs launch FILE"), *spelt, yaml_document(sky_task(run, name))]
+    return "\n".join(lines)
 
 
 def sky_task(run: ScheduledRun, name: str) -> dict[str, Any]:
@@ -51,7 +48,12 @@ def sky_task(run: ScheduledRun, name: str) -> dict[str, Any]:
     task["resources"] = {"any_of": unique([resources(option) for option in alike])}
     if run.image:
         task["resources"]["image_id"] = f"docker:{run.image}"
-    return {**task, "run": run.command or NO_COMMAND.format(job=run.job)}
+    return {**task, "run": command_of(run)}
+
+
+def command_of(run: ScheduledRun) -> str:
+    """What a job runs; where nobody said it, a line that asks for it."""
+    return run.command or shell_command(["echo", f"Put the command of {run.job} here"])
 
 
 def nodes_of(gpus: float) -> int:

@@ -7,11 +7,11 @@ Options: slurm.schedmd.com/sbatch.html.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
 from datetime import timedelta
 
-from gpufleet.deploy.skypilot_jobs import NO_COMMAND, nodes_of
+from gpufleet.deploy.languages import comment, shell_command
+from gpufleet.deploy.skypilot_jobs import command_of, nodes_of
 from gpufleet.deploy.tool_names import MOST_OF_A_NAME, distinct_names, partition_name
 from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
@@ -32,7 +32,7 @@ def slurm_script(plan: SchedulePlan) -> str:
     waited_for = {name for run in runs for name in run.after}
     shares = f"# Shares of a GPU are shards: {SHARDS_PER_GPU} for each GPU.\n" if any(r.gpus < 1 for r in runs) else ""
     partitions = distinct_names((pool.pool for pool in plan.pools), partition_name, MOST_OF_A_NAME)
-    spelt = [f"# Pool {pool} is partition {name}.\n" for pool, name in partitions.items() if name != pool]
+    spelt = [comment(f"Pool {pool} is partition {name}.") + "\n" for pool, name in partitions.items() if name != pool]
     numbers = {run.job: f"id_{number}" for number, run in enumerate(runs, 1)}
     lines = [line(plan, run, partitions, numbers, is_waited_for=run.job in waited_for) for run in runs]
     return HEADING + shares + "".join(spelt) + "set -eu\n" + "\n".join(lines) + "\n"
@@ -48,7 +48,7 @@ def line(
 ) -> str:
     """One job."""
     words = ["sbatch", "--parsable", *options(plan, run, partitions[run.pool]), f"--wrap={wrapped(run)}"]
-    command = shlex.join(words)
+    command = shell_command(words)
     if run.after:
         ids = ":".join("${%s}" % numbers[name] for name in run.after)  # noqa: UP031
         command = command.replace("sbatch --parsable", f'sbatch --parsable --dependency="afterok:{ids}"', 1)
@@ -57,8 +57,8 @@ def line(
 
 def wrapped(run: ScheduledRun) -> str:
     """What runs: a script of sbatch runs on the first machine alone, srun runs a task on each."""
-    command = run.command or NO_COMMAND.format(job=run.job)
-    return f"srun sh -c {shlex.quote(command)}" if nodes_of(run.gpus) > 1 else command
+    command = command_of(run)
+    return f"srun {shell_command(['sh', '-c', command])}" if nodes_of(run.gpus) > 1 else command
 
 
 def options(plan: SchedulePlan, run: ScheduledRun, partition: str) -> list[str]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from gpufleet.deploy.languages import comment, hcl_string
 from gpufleet.errors import UsageError
 from gpufleet.results.spot_service import SpotServicePlan
 
 AWS, MANY_ZONES = "aws", "one of each zone"
-FLEET = """# {model}: {num} machines of {instance} in {region}; all ready {attained:.2%} of the time, by gpufleet spot.
+TITLE = "{model}: {num} machines of {instance} in {region}; all ready {attained:.2%} of the time, by gpufleet spot."
+FLEET = """{title}
 # {stands_in}
 
 variable "launch_template_id" {{
   type        = string
-  description = "Starts the engine on {instance}."
+  description = {starts}
 }}
 
 variable "subnet_ids" {{
   type        = list(string)
-  description = "{zones} subnets, {many}."
+  description = {subnets}
 }}
 
 variable "on_spot" {{
@@ -52,7 +54,7 @@ resource "aws_ec2_fleet" "service" {{
     dynamic "override" {{
       for_each = var.subnet_ids
       content {{
-        instance_type = "{instance}"
+        instance_type = {instance}
         subnet_id     = override.value
         max_price     = "{max_price:.4f}"
       }}
@@ -91,15 +93,19 @@ def spot_fleet(plan: SpotServicePlan) -> str:
     market, policy = plan.market, plan.answer.policy
     if market.cloud != AWS:
         raise UsageError("--spot-fleet writes fleets of AWS", found=market.cloud)
-    return FLEET.format(
+    title = TITLE.format(
         model=plan.model,
         num=plan.num_machines,
         instance=market.instance,
         region=market.region,
         attained=plan.answer.attained.value,
+    )
+    return FLEET.format(
+        title=comment(title),
+        starts=hcl_string(f"Starts the engine on {market.instance}."),
+        subnets=hcl_string(f"{plan.zones} subnets, {MANY_ZONES}."),
+        instance=hcl_string(market.instance),
         stands_in=KEEPS if policy.fallback == "none" else ASKS,
-        zones=plan.zones,
-        many=MANY_ZONES,
         max_price=plan.most_usd_per_hour,
         on_spot=plan.num_machines - policy.floor + policy.spares if policy.floor < plan.num_machines else 0,
         floor=policy.floor,

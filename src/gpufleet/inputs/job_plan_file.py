@@ -13,12 +13,14 @@ from gpufleet.errors import UsageError
 from gpufleet.files import read_start, read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.plan_file import LARGEST_BYTES
+from gpufleet.inputs.plan_laws import refuse_contradictions, refuse_edited, seal_notes
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.results.training import TrainingPlan
 
 WHAT = "a plan of a job"
 OF_JOBS = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json"
+PLAN_AGAIN = "Plan the job again, with -o json."
 EXPECTED = f"{OF_JOBS}, or 'plan serve'"
 ANSWERED = b'"schema_version"'
 OF_TRAINING, OF_ENCODERS = "num_trained_parameters", "inputs_per_request"
@@ -50,9 +52,12 @@ def read_job_plan(path: str | Path, expected: str = EXPECTED) -> TrainingPlan | 
     if not isinstance(content, dict) or "deadline_s" not in content:
         raise UsageError(f"{str(path)!r} is not {WHAT}", expected=expected)
     content.pop(CURRENCY_KEY, None)
+    refuse_edited(str(path), content, PLAN_AGAIN)
     try:
-        return kind_of(content).model_validate(content)
+        plan = kind_of(content).model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=expected) from error
+    refuse_contradictions(str(path), plan, PLAN_AGAIN)
+    return plan.model_copy(update={"notes": [*plan.notes, *seal_notes(str(path), content)]})

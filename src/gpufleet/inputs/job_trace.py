@@ -22,6 +22,8 @@ from gpufleet.records import dataclass
 from gpufleet.units import MB
 
 WHAT, LARGEST_BYTES = "a trace of jobs", 100 * MB
+LATEST_S = 1e11
+"""Of a moment, in seconds: a clock that counts from 1970 is there in some 3,000 years."""
 PLAIN = ("arrival_s", "gpus", "duration_s")
 ALIBABA = ("num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time")
 Cells = Mapping[str, str]
@@ -87,7 +89,7 @@ def plain_job(row: Cells) -> TracedJob | None:
         arrival_s=number_of(row, "arrival_s", 0.0),
         milli_gpus=milli_gpus(row["gpus"], "gpus"),
         duration_s=number_of(row, "duration_s", 1.0, LONGEST_JOB_S),
-        deadline_s=number_of(row, "deadline_s", -math.inf) if deadline else math.inf,
+        deadline_s=number_of(row, "deadline_s", -LATEST_S) if deadline else math.inf,
         weight=number_of(row, "weight", 0.0, 1e6) if row.get("weight") else 1.0,
         user=row.get("user") or "",
         can_pause=yes_or_no(pauses, "preemptible"),
@@ -106,12 +108,12 @@ def alibaba_job(row: Cells) -> TracedJob | None:
     return TracedJob(number_of(row, "creation_time", 0.0), round(milli), took, user=row.get("qos") or "")
 
 
-def number_of(row: Cells, column: str, least: float, most: float = math.inf) -> float:
+def number_of(row: Cells, column: str, least: float, most: float = LATEST_S) -> float:
     """A cell that holds a number in its range."""
     try:
         found = float(row[column])
     except ValueError:
         found = math.nan
     if not least <= found <= most or math.isinf(found):
-        raise UsageError(f"{column} cannot be read", found=row[column], expected=f"a number from {least:g} on")
+        raise UsageError(f"{column} cannot be read", found=row[column], expected=f"a number from {least:g} to {most:g}")
     return found

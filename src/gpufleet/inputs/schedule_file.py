@@ -11,6 +11,7 @@ from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
+from gpufleet.inputs.schedule_laws import broken_laws
 from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.schedule import SchedulePlan
 from gpufleet.units import MB
@@ -36,8 +37,11 @@ def checked(path: str | Path, content: dict[str, Any]) -> SchedulePlan:
     """The schedule of what a file holds."""
     content.pop(CURRENCY_KEY, None)
     try:
-        return SchedulePlan.model_validate(content)
+        plan = SchedulePlan.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=EXPECTED) from error
+    if wrong := next(broken_laws(plan), None):
+        raise UsageError(f"{str(path)!r} is no schedule: {wrong}", expected=EXPECTED)
+    return plan

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import numpy as np
 
 from gpufleet.domain.spot import NAMES, ON_DEMAND, SpotLog
 from gpufleet.errors import UsageError
-from gpufleet.files import read_text_file
+from gpufleet.files import named_rows, read_text_file
 from gpufleet.units import MB
 
 WHAT, LARGEST_BYTES = "the log", 50 * MB
@@ -27,7 +25,9 @@ SAID = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 
 def read_spot_log(path: str | Path) -> SpotLog:
     """The log of a file."""
-    rows = list(csv.DictReader(io.StringIO(read_text_file(path, WHAT, LARGEST_BYTES))))
+    rows = named_rows(
+        read_text_file(path, WHAT, LARGEST_BYTES), f"{WHAT} {str(path)!r}", f"columns {', '.join(NEEDED)}"
+    )
     if not rows or not set(NEEDED) <= set(rows[0]):
         found = "no rows" if not rows else f"columns {', '.join(filter(None, rows[0]))}"
         raise UsageError(f"{WHAT} {str(path)!r} cannot be read", found=found, expected=f"columns {', '.join(NEEDED)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.words import (
     BESIDE,
+    EDITED,
     INTEGER,
     LOAD,
     RATE_TEXT,
@@ -87,6 +88,7 @@ class AutoscaleRequest(Request):
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the trace, where it has several models.", LOAD, name="model"
     )
+    edited: bool = flag(EDITED, BESIDE)
     documented: bool = flag("Play laws as documented alone: no settings are searched.", BESIDE)
     verify: bool = flag("Replay the worst day, or its worst hours, of the law to take, request by request.", BESIDE)
     seed: int = usual(0, INTEGER, "Of the requests drawn from the curve; default 0.", BESIDE)

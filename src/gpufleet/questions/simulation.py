@@ -12,6 +12,7 @@ from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
 from gpufleet.questions.words import (
     BESIDE,
+    EDITED,
     ENGINE,
     INTEGER,
     LOAD,
@@ -22,6 +23,7 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    flag,
     optional,
     plain,
     refuse_out_of_range,
@@ -424,6 +426,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
         default=None,
         metadata=said_by(replace(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")),
     )
+    edited: bool = flag(EDITED, BESIDE)
     warm_up_s: float | None = optional(
         Kind("TIME", time_or_none),
         "Leave out what arrives first: 5min, 0; default: until TTFT has settled.",

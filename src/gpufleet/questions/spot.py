@@ -11,6 +11,7 @@ from gpufleet.errors import UsageError
 from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.words import (
     BESIDE,
+    EDITED,
     INTEGER,
     LOAD,
     PERIOD,
@@ -21,6 +22,7 @@ from gpufleet.questions.words import (
     WHOLE,
     Kind,
     Request,
+    flag,
     names,
     optional,
     text,
@@ -124,6 +126,7 @@ class SpotRequest(Request):
         PERIOD, "How long a zone keeps the machines on average, with --availability.", LOAD, name="mean_up",
         what="the mean time up", label="mean time up",
     )  # fmt: skip
+    edited: bool = flag(EDITED, BESIDE)
     draws: int = usual(
         DEFAULT_DRAWS, WHOLE, f"Markets that are drawn; default {DEFAULT_DRAWS}.", BESIDE, what="the number of draws",
         bounds=Bounds(20, MOST_DRAWS, ""), label="draws",

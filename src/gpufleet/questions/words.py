@@ -265,6 +265,9 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
+EDITED = "Of a plan file that was edited: plan its question again, and use none of its figures."
+
+
 def flag(says: str, heading: str, comes_last: bool = False) -> bool:
     """A field that stands where its option is typed."""
     row = Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)

@@ -37,7 +37,8 @@ def fleet_comparison_page(result: FleetComparison) -> Page:
         )
     notes = [f"{name} is only in {result.first}." for name in result.only_first]
     notes += [f"{name} is only in {result.second}." for name in result.only_second]
-    return Page(f"All models together: {result.first} {first}, {result.second} {second}.", tables, notes)
+    headline = f"All models together: {result.first} {first}, {result.second} {second}."
+    return Page(headline, tables, [*notes, *result.notes])
 
 
 def fleet_costs_table(result: FleetComparison) -> Table:

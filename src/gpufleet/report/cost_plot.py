@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
 from gpufleet.report.log_plane import LogPlane, ticks
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import duration, duration_unit, usd
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
@@ -152,7 +151,7 @@ def svg_of(d: Drawn) -> str:
     parts = [
         f'<svg class="front" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}">',
-        f"<title>{escape(printable(d.plot.title))}</title><style>{STYLE}</style>",
+        f"<title>{marked_up(d.plot.title)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}"/>',
         *heads(d),
         *grid(d),
@@ -167,7 +166,7 @@ def svg_of(d: Drawn) -> str:
 
 def written(x: float, y: float, text: str, look: str = "") -> str:
     """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
 
 
 def heads(d: Drawn) -> Iterator[str]:
@@ -249,7 +248,7 @@ def dot(d: Drawn, p: CostPoint) -> str:
     hint = f"{p.mark}: {p.name}, {usd(p.cost_usd)} {d.plot.cost}, {duration(p.time_s)}"
     look, radius = ("best", DOT_PX) if p.is_best else ("other", SMALL_DOT_PX)
     at = f'cx="{d.x(p.cost_usd):.1f}" cy="{d.y(p.time_s):.1f}" r="{radius}"'
-    return f'<circle class="{look}" {at}><title>{escape(printable(hint))}</title></circle>'
+    return f'<circle class="{look}" {at}><title>{marked_up(hint)}</title></circle>'
 
 
 Box = tuple[float, float, float, float]

@@ -16,6 +16,8 @@ from gpufleet.report.page import Column, Command, Page, Table
 from gpufleet.report.text import cell, listed, mark
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+SPECIAL = re.compile(r"[\\|<>*_`~\[\]&]|#(?=#*$)")
+BLOCK_STARTS = re.compile(r"^([0-9]{1,9})?((?(1)[.)](?=\s|$)|(?:[-+](?=[\s-]|$)|#)))")
 NUMBER = re.compile(r"[+-]([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)?")
 
 
@@ -58,10 +60,13 @@ def pipe_lines(table: Table, columns: Sequence[Column]) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Text that markdown leaves as it is."""
-    for special in "\\|<>*_`":
-        text = text.replace(special, "\\" + special)
-    return printable(text)
+    r"""Text that markdown leaves as it is: no emphasis, link, entity or tag in it, and no block begins with it.
+
+    >>> print(escaped("# [a](b) 5 * 4 &lt;"), escaped("1. a"), escaped("- 2"))
+    \# \[a\](b) 5 \* 4 \&lt; 1\. a \- 2
+    """
+    inline = SPECIAL.sub(r"\\\g<0>", printable(text).strip(" "))
+    return BLOCK_STARTS.sub(lambda start: f"{start[1] or ''}\\{start[2]}", inline)
 
 
 def page_as_csv(page: Page) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from html import escape
 
 from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
 from gpufleet.report.linear_axis import LinearAxis, time_ticks
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
@@ -65,7 +65,7 @@ def gantt_picture(plan: SchedulePlan) -> Picture | None:
 
 def written(x: float, y: float, text: str, look: str = "") -> str:
     """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
 
 
 def since(plan: SchedulePlan) -> str:
@@ -115,7 +115,7 @@ def bar(canvas: Canvas, run: ScheduledRun, y: float) -> Iterator[str]:
     late = f", late by {duration(run.late_s)}" if run.late_s else ""
     for piece in run.pieces:
         left, right = canvas.x(piece.start_s), canvas.x(piece.end_s)
-        hint = escape(
+        hint = marked_up(
             printable(f"{run.job}: {amount(run.gpus)}x {run.gpu}, {duration(piece.end_s - piece.start_s)}{late}")
         )
         yield (

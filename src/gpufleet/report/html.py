@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
+from gpufleet.report.markup import marked_up
 from gpufleet.report.page import Column, Fact, Page, Row, Table, is_warning
 from gpufleet.report.page_style import STYLE
 from gpufleet.report.text import WrittenColumn, cell, columns_that_fit, line_width, listed, written_column
@@ -97,7 +96,7 @@ def notes_as_html(notes: Sequence[str]) -> str:
 def picture_of(table: Table) -> str:
     """The picture, for a page and for a phone, or what stands for it in characters."""
     if table.picture is None:
-        return preformatted("drawing", [printable(line) for line in table.drawing])
+        return preformatted("drawing", table.drawing)
     if not table.picture.narrow:
         return f"<figure>{table.picture.wide}</figure>"
     drawn = (("on-screens", table.picture.wide), ("on-phones", table.picture.narrow))
@@ -173,4 +172,4 @@ def row_as_html(table: Table, shown: Sequence[ShownColumn], index: int, row: Row
 
 def text(content: str, *, keep_lines: bool = False) -> str:
     """Text that is nothing but text."""
-    return escape("\n".join(map(printable, content.split("\n"))) if keep_lines else printable(content))
+    return "\n".join(map(marked_up, content.split("\n"))) if keep_lines else marked_up(content)

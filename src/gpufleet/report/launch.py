@@ -7,6 +7,8 @@ import shlex
 from gpufleet.report.page import Command, Table
 from gpufleet.results.launch import Launch
 
+END = "END"
+
 
 def launch_tables(launch: Launch | None, replicas: int | None = None, *, is_brief: bool = False) -> list[Table]:
     """The command with what goes before it; nothing where the engine serves no requests as they come."""
@@ -19,10 +21,13 @@ def launch_tables(launch: Launch | None, replicas: int | None = None, *, is_brie
 
 
 def file_lines(launch: Launch) -> list[Command]:
-    """The options file, written by the shell: a line each."""
+    """The options file, written by the shell: a line each, none of which ends it."""
     if launch.options_file is None or launch.options is None:
         return []
-    written = [f"cat > {shlex.quote(launch.options_file)} <<'END'", *launch.options.splitlines(), "END"]
+    lines, end = launch.options.splitlines(), END
+    while end in lines:
+        end += END
+    written = [f"cat > {shlex.quote(launch.options_file)} <<'{end}'", *lines, end]
     return [[[line]] for line in written]
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 
 from gpufleet.records import dataclass
+from gpufleet.report.markup import marked_up
 
 PLOT_PX, LEFT_PX, TOP_PX, GAP_PX = 380, 84, 84, 104
 AXIS_PX, LEGEND_LINE_PX, MARGIN_PX = 72, 24, 30
@@ -95,7 +95,7 @@ def plot_as_svg(panels: Sequence[Panel], title: str) -> str:
     height = sum(map(line_px, lines))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f"<title>{marked_up(title)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}"/>',
     ]
     for number, line in enumerate(lines):
@@ -167,7 +167,7 @@ def legend_svg(series: Series, index: int) -> str:
 
 def written(x_px: float, y_px: float, text: str, look: str) -> str:
     """A line of text."""
-    return f'<text class="{look}" x="{_(x_px)}" y="{_(y_px)}">{escape(text)}</text>'
+    return f'<text class="{look}" x="{_(x_px)}" y="{_(y_px)}">{marked_up(text)}</text>'
 
 
 def _(pixel: float) -> str:

@@ -39,7 +39,7 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
     lines = [*asked_lines(result), headline(result), why(result), *verdicts(result)]
-    return Page(lines[0], tables, [*doubt_lines(result), hashes], paragraphs=lines[1:])
+    return Page(lines[0], tables, [*result.notes, *doubt_lines(result), hashes], paragraphs=lines[1:])
 
 
 def doubt_lines(result: PlanChanges) -> list[str]:
@@ -78,7 +78,7 @@ def fleet_changes_page(result: FleetChanges) -> Page:
     verdict = "The plan stands" if result.stands else "The plan changed"
     together = f"{verdict}: {len(result.models)} models together, {change}."
     lines = [*asked_lines(result), together if result.is_feasible else fleet_hindrance(result, was)]
-    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
+    return Page(lines[0], tables, [*result.notes, hashes], paragraphs=lines[1:])
 
 
 def fleet_hindrance(result: FleetChanges, was: str) -> str:

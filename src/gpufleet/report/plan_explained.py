@@ -73,8 +73,8 @@ def estimate_words(plan: ServePlan) -> list[list[str]]:
     """`gpufleet estimate` of a replica of the answer at the sequences that it decodes at a time."""
     d, origins = plan.answer, {i.name: i.origin for i in plan.inputs}
     stated = [] if origins.get("weights") == "checkpoint" else [["--precision", d.weight_format]]
-    return [
-        ["gpufleet", "estimate", shlex.quote(plan.model)],
+    groups = [
+        ["gpufleet", "estimate", plan.model],
         ["--gpus", f"{d.gpu}:{d.gpus_per_replica}"],
         *layout_flags(d.ranks),
         ["--in", in_full(round(plan.input_tokens))],
@@ -85,6 +85,7 @@ def estimate_words(plan: ServePlan) -> list[list[str]]:
         ["--kv-precision", d.kv_precision],
         ["--explain"],
     ]
+    return [[shlex.quote(word) for word in group] for group in groups]
 
 
 def layout_flags(ranks: Ranks | None) -> list[list[str]]:

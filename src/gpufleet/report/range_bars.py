@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import duration, ranged_duration
 from gpufleet.units import PERCENT
 
@@ -59,7 +58,7 @@ def drawn_bar(words: str, low_share: float, expected_share: float, high_share: f
         f'<rect class="mark" x="{expected:.2f}%" y="2" width="3" height="{HEIGHT_PX - 4}"/>',
         f'<rect class="limit" x="{limit:.2f}%" y="0" width="2" height="{HEIGHT_PX}"/>',
     ]
-    title = f"<title>{escape(printable(words))}</title>"
+    title = f"<title>{marked_up(words)}</title>"
     return f'<svg class="bar" role="img" width="100%" height="{HEIGHT_PX}">{title}{"".join(parts)}</svg>'
 
 

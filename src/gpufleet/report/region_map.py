@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
 
+from gpufleet.report.markup import marked_up
 from gpufleet.results.regions import RegionPlan, RegionRow, UserPlace
 
 WIDTH, HEIGHT, MARGIN = 720, 380, 18
@@ -79,7 +79,7 @@ def graticule() -> list[str]:
 def dot(r: RegionRow) -> str:
     """A region: filled where it is chosen, a ring where it could serve, a faint point where not."""
     x, y = x_of(r.longitude_degrees or 0.0), y_of(r.latitude_degrees or 0.0)
-    told = f"<title>{escape(f'{r.cloud} {r.region}, {r.place}')}</title>"
+    told = f"<title>{marked_up(f'{r.cloud} {r.region}, {r.place}')}</title>"
     if r.is_chosen:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{CHOSEN}" fill="#0a7d4f">{told}</circle>'
     if r.why_not is None:
@@ -167,5 +167,5 @@ def label(box: Box, words: str) -> str:
     """A name in its room, with a rim that parts it from lines."""
     return (
         f'<text x="{box.left:.1f}" y="{box.bottom - 3:.1f}" fill="currentColor" stroke="Canvas" stroke-width="3" '
-        f'paint-order="stroke">{escape(words)}</text>'
+        f'paint-order="stroke">{marked_up(words)}</text>'
     )

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
 from gpufleet.report.explanation import share
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, significant
 from gpufleet.report.roofline import Chart, LogAxis, Point
 from gpufleet.units import TERA
@@ -91,11 +90,11 @@ class Mark:
 def roofline_svg(chart: Chart, title: str) -> str:
     """The whole document; `title` says whose roofline it is."""
     marks = [_mark(chart, point) for point in chart.points]
-    shown = escape(_cut(printable(title)))
+    shown = _cut(title)
     parts = [
         f'<svg class="roofline" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" '
         f'width="{WIDTH_PX}" height="{HEIGHT_PX}">',
-        f"<title>{shown}</title><style>{STYLE}</style>",
+        f"<title>{marked_up(shown)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{WIDTH_PX}" height="{HEIGHT_PX}"/>',
         _text(LEFT_PX, 32, shown, "head"),
         *_key(),
@@ -122,8 +121,7 @@ def _y(axis: LogAxis, value: float) -> float:
 
 
 def _text(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text that is escaped already."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{text}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
 
 
 def _mark(chart: Chart, point: Point) -> Mark:
@@ -134,7 +132,7 @@ def _mark(chart: Chart, point: Point) -> Mark:
 
 def _mark_svg(mark: Mark) -> str:
     """A disc or a square of the same area, with its formula as what a pointer shows."""
-    hint = f"<title>{escape(f'{mark.point.step}: {mark.label}. {mark.point.formula}')}</title>"
+    hint = f"<title>{marked_up(f'{mark.point.step}: {mark.label}. {mark.point.formula}')}</title>"
     x, y, r = mark.x, mark.y, mark.radius
     if mark.point.step == "decode":
         return f'<circle class="decode" cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}">{hint}</circle>'
@@ -174,7 +172,7 @@ def _roof(chart: Chart) -> Iterator[str]:
     for name, peak in chart.ceilings:
         x, y = _x(chart.across, peak / chart.bandwidth_bytes_per_s), _y(chart.upwards, peak)
         yield f'<path class="roof" d="M{x:.1f} {y:.1f}H{PLOT.right}"/>'
-        yield _text(PLOT.right + 8, y - 2, escape(name))
+        yield _text(PLOT.right + 8, y - 2, name)
         yield _text(PLOT.right + 8, y + 13, f"{significant(peak / TERA)} Tflop/s", "soft")
 
 
@@ -277,7 +275,7 @@ def _label_svg(mark: Mark, box: Box) -> Iterator[str]:
         yield f'<path class="lead" d="M{mark.x:.1f} {mark.y:.1f}L{x:.1f} {y:.1f}"/>'
     is_left = box.right < mark.x + mark.radius
     look = f"of-{mark.point.step}{' end' if is_left else ''}"
-    yield _text(box.right if is_left else box.left, box.bottom - AIR_PX - 2, escape(mark.label), look)
+    yield _text(box.right if is_left else box.left, box.bottom - AIR_PX - 2, mark.label, look)
 
 
 def _foot(chart: Chart) -> Iterator[str]:
@@ -286,7 +284,7 @@ def _foot(chart: Chart) -> Iterator[str]:
         return
     lines = _lines([f"Not drawn (no arithmetic), share of the decode step: {chart.undrawn[0]}", *chart.undrawn[1:]])
     for index, line in enumerate(lines):
-        yield _text(LEFT_PX, HEIGHT_PX - 44 + index * LINE_PX, escape(line), "soft")
+        yield _text(LEFT_PX, HEIGHT_PX - 44 + index * LINE_PX, line, "soft")
 
 
 def _lines(words: Sequence[str]) -> list[str]:

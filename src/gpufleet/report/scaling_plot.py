@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import percent, usd
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
@@ -77,7 +76,7 @@ def scaling_picture(points: Sequence[ScalingPoint], target_ratio: float, span: s
 
 def written(x: float, y: float, text: str, look: str = "") -> str:
     """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
 
 
 def grid(axes: Axes, most: float) -> Iterator[str]:
@@ -124,7 +123,7 @@ def dots(axes: Axes, points: Sequence[ScalingPoint]) -> Iterator[str]:
     places = [(axes.x(p.usd), axes.y(p.kept_ratio)) for p in ranked]
     taken: list[Box] = [(x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX) for x, y in places]
     for p, (x, y) in zip(ranked, places, strict=True):
-        hint = escape(printable(f"{p.name}: {usd(p.usd)}, {percent(p.kept_ratio)}"))
+        hint = marked_up(f"{p.name}: {usd(p.usd)}, {percent(p.kept_ratio)}")
         look, radius = ("best", DOT_PX) if p.is_best else ("other", DOT_PX - 2)
         yield f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{hint}</title></circle>'
         box = next((b for b in boxes(x, y, len(p.name) * LETTER_PX) if is_free(b, taken)), None)

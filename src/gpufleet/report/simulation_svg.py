@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from gpufleet.records import dataclass
-from gpufleet.report.controls import printable
 from gpufleet.report.linear_axis import LinearAxis, round_steps, time_ticks
 from gpufleet.report.log_plane import ticks
+from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration, percent
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
@@ -91,7 +90,7 @@ def simulation_svg(result: Simulation, title: str, canvas: Canvas = WIDE) -> str
     parts = [
         f'<svg class="replay" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {canvas.width} {height}" '
         f'width="{canvas.width}" height="{height}">',
-        f"<title>{escape(printable(title))}</title><style>{STYLE}</style>",
+        f"<title>{marked_up(title)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{canvas.width}" height="{height}"/>',
         written(canvas.left, 22, shortened(title, canvas), "head"),
     ]
@@ -157,7 +156,7 @@ def panel_parts(panel: Panel, canvas: Canvas, top: float) -> Iterator[str]:
         path = "L".join(
             f"{canvas.left + x * canvas.plot_width:.1f} {bottom_of(canvas, top, y):.1f}" for x, y in curve.points
         )
-        hint = escape(printable(f"{curve.name}: {curve.hint}"))
+        hint = marked_up(f"{curve.name}: {curve.hint}")
         yield f'<path class="{curve.look}" d="M{path}"><title>{hint}</title></path>'
     if len(panel.curves) > 1:
         yield from key(panel, canvas, top)
@@ -201,4 +200,4 @@ def grid(panel: Panel, canvas: Canvas, top: float) -> Iterator[str]:
 
 def written(x: float, y: float, text: str, look: str = "") -> str:
     """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'

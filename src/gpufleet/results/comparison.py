@@ -67,6 +67,7 @@ class FleetComparison(Result):
     models: list[Comparison]
     only_first: list[str] = []
     only_second: list[str] = []
+    notes: list[str] = []
 
     @property
     def is_feasible(self) -> bool:

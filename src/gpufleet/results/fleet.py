@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Judged, Result
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Result
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
 from gpufleet.results.rented import OfferedMachines
+from gpufleet.results.seal import Sealed
 
 
 class TenantPlan(Result):
@@ -48,7 +49,7 @@ class MissingMachines(Result):
     gpu_quota: str | None = None
 
 
-class FleetPlan(Judged):
+class FleetPlan(Sealed):
     """Plans of several models, machines that they share, and what all costs.
 
     `missing`: machines of which all models together need more than can be had; then nothing is planned for them

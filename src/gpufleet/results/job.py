@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.plan import PriceSource, RejectionCount
 from gpufleet.results.rented import RentedMachines
+from gpufleet.results.seal import Sealed
 
 
 class PlayedOnSpot(Result):
@@ -60,7 +61,7 @@ class RentedJob(RentedMachines):
         return rate.value / (rate.high or rate.value), rate.value / (rate.low or rate.value)
 
 
-class JobPlan(Result):
+class JobPlan(Sealed):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
     A speed that nobody measured counts as slow as it is with the confidence of the plan.

@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import computed_field, field_serializer
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Ranks, Result
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
+from gpufleet.results.seal import Sealed
 from gpufleet.results.today import Today
 from gpufleet.results.verification import Verification
 
@@ -297,7 +298,7 @@ class MissingPrice(Result):
     least_known_usd_per_hour: float
 
 
-class ServicePlan(Judged):
+class ServicePlan(Sealed):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and

@@ -86,6 +86,7 @@ class PlanChanges(Result):
     relaxations: list[Relaxation] = []
     rejections: list[RejectionCount] = []
     question_changes: list[QuestionChange] = []
+    notes: list[str] = []
 
     @property
     def is_reproduced(self) -> bool:
@@ -142,6 +143,7 @@ class FleetChanges(Result):
     unserved: list[str] = []
     missing: list[MissingMachines] = []
     question_changes: list[QuestionChange] = []
+    notes: list[str] = []
 
     @property
     def is_asked_otherwise(self) -> bool:

@@ -27,6 +27,35 @@ def compiled(function: Function) -> Function:
     return cast("Function", numba.njit(no_cpython_wrapper=True, **HOW)(function)) if IS_COMPILED else function
 
 
+def kept_where_it_can(function: Function) -> Any:
+    """A function in machine code that is kept, or is compiled anew at each start where no folder takes it.
+
+    What is kept and cannot be read is forgotten: an interrupted copy or a full disk would else fail at every start.
+    """
+    try:
+        machine = numba.njit(cache=True, **HOW)(function)
+    except RuntimeError:
+        return numba.njit(**HOW)(function)
+    cache = machine._cache
+    forget = unless_damaged(cache.flush, lambda: None)
+    cache.load_overload = unless_damaged(cache.load_overload, forget)
+    cache.save_overload = unless_damaged(cache.save_overload, forget)
+    return machine
+
+
+def unless_damaged(act: Callable[..., Any], forget: Callable[[], None]) -> Callable[..., Any]:
+    """The same, which finds nothing and forgets all where what is kept is damaged."""
+
+    def acted(*arguments: Any) -> Any:
+        try:
+            return act(*arguments)
+        except Exception:
+            forget()
+            return None
+
+    return acted
+
+
 def compiled_and_kept(function: Function) -> Function:
     """The same for one that Python calls, kept for the next start with all that it calls.
 
@@ -35,7 +64,7 @@ def compiled_and_kept(function: Function) -> Function:
     """
     if not IS_COMPILED:
         return function
-    machine = numba.njit(cache=True, **HOW)(function)
+    machine = kept_where_it_can(function)
 
     @wraps(function)
     def called(*arguments: Any) -> Any:

@@ -111,3 +111,22 @@ def test_kept_kernel_curves_are_those_of_the_tables(folder: Path, monkeypatch: p
     ):
         assert (getattr(again.tables["gemm"], name) == getattr(fresh.tables["gemm"], name)).all()
     assert (again.collective_tables.table == fresh.collective_tables.table).all()
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o622])
+def test_an_entry_that_others_may_write_to_is_not_read(folder: Path, table: Path, mode: int) -> None:
+    read_of(table)
+    [entry] = folder.iterdir()
+    entry.chmod(mode)
+    assert [read_of(table), read_of(table)] == [("98.32", True), ("98.32", False)]
+
+
+def test_an_entry_that_is_a_link_or_a_pipe_is_not_read(folder: Path, table: Path, tmp_path: Path) -> None:
+    read_of(table)
+    [entry] = folder.iterdir()
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert read_of(table) == ("98.32", True)
+    entry.unlink()
+    os.mkfifo(entry)
+    assert read_of(table) == ("98.32", True)
