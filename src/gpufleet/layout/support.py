@@ -19,7 +19,7 @@ HALF_TWIN = {"bf16": "fp16"}
 
 def precisions_of(weights: WeightFormat) -> list[Precision]:
     """The formats of a checkpoint's matrices, each once."""
-    parts = (weights.base, weights.attention, weights.mlp, weights.experts, weights.head)
+    parts = (weights.base, weights.attention, weights.mlp, weights.experts, weights.head, *weights.besides)
     return list({precision.name: precision for precision in parts}.values())
 
 
