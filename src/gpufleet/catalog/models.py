@@ -21,6 +21,8 @@ from gpufleet.errors import UnknownName
 from gpufleet.records import dataclass
 
 HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
+INSTRUCTED = frozenset(("chat", "instruct", "it"))
 TUNED = frozenset(("base", "chat", "hf", "instruct", "it", "pt"))
 MONTH = re.compile(r"20[12]\d|2[3-9](0[1-9]|1[0-2])")  # a release by its year, or by year and month
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
@@ -130,15 +132,31 @@ def is_encoder(model: ModelName) -> bool:
 def hub_id(name: str) -> str | None:
     """The hub id that a name is, or the first of the shipped model that it stands for; None where none is known.
 
-    >>> hub_id("llama-3.1-8b"), hub_id("Llama-3.1-8B-Instruct")
-    ('meta-llama/Llama-3.1-8B', 'meta-llama/Llama-3.1-8B-Instruct')
+    A name without owner and without a word for how it was tuned is of the model that answers requests, where there is
+    one: the base model has no template of a chat.
+
+    >>> hub_id("llama-3.1-8b"), hub_id("meta-llama/Llama-3.1-8B")
+    ('meta-llama/Llama-3.1-8B-Instruct', 'meta-llama/Llama-3.1-8B')
     """
     model = resolve_model_name(name)
     known = [alias for alias, named in _listed_aliases() if named == model and "/" in alias]
     folded = folded_name(name)
-    own = (i for i in known if folded in names_of_hub_id(i))
-    typed = [name.strip()] if "/" in name else known[:1]
-    return next(own, typed[0] if typed else None)
+    own = next((i for i in known if folded in names_of_hub_id(i)), None)
+    if "/" in name:
+        return own or (name.strip() if HUB_ID.fullmatch(name.strip()) else None)
+    found = own or (known[0] if known else None)
+    if found is None or not TUNED.isdisjoint(folded.split("-")):
+        return found
+    tuned = (i for i in known if _is_instructed(i) and untuned(_bare(i)) == untuned(_bare(found)))
+    return next(tuned, found)
+
+
+def _is_instructed(hub: str) -> bool:
+    return not INSTRUCTED.isdisjoint(_bare(hub).split("-"))
+
+
+def _bare(hub: str) -> str:
+    return folded_name(hub.rpartition("/")[2])
 
 
 @lru_cache(maxsize=256)

@@ -50,7 +50,16 @@ def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> st
         except UnknownName:
             is_on_disk = _is_on_disk(str(model))
     file = _config_file(Path(model))
-    return str(file.parent) if is_on_disk and file.name == CONFIG_NAME else None
+    return _as_operand(str(file.parent)) if is_on_disk and file.name == CONFIG_NAME else None
+
+
+def _as_operand(path: str) -> str:
+    """A path that no command takes for an option.
+
+    >>> _as_operand("-rf"), _as_operand("models/a")
+    ('./-rf', 'models/a')
+    """
+    return f"./{path}" if path.startswith("-") else path
 
 
 def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> EncoderModel:
