@@ -110,7 +110,20 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
 
 def _supports(table: Mapping[str, Any], key: str) -> tuple[FormatSupport, ...]:
     with _inside(key):
-        return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in table[key])
+        return tuple(_support(row) for row in table[key])
+
+
+def _support(row: Mapping[str, Any]) -> FormatSupport:
+    return FormatSupport(
+        row["name"],
+        tuple(row["generations"]),
+        row["arithmetic"],
+        since=row.get("since"),
+        until=row.get("until"),
+        head_dims=tuple(row.get("head_dims", ())),
+        lacks=tuple(row.get("lacks", ())),
+        source=row.get("source", ""),
+    )
 
 
 def _implemented(table: Mapping[str, Any] | None) -> Implemented:

@@ -19,11 +19,26 @@ STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 
 @dataclass(frozen=True)
 class FormatSupport:
-    """One number format on the accelerator generations where an engine runs it, and the arithmetic it then uses."""
+    """One number format on the accelerator generations where an engine runs it, and the arithmetic it then uses.
+
+    Versions from `since` on and before `until` do; a KV cache of attention with heads of `head_dims` alone (empty: of
+    any, latent ones too), and not of families in `lacks`.
+    """
 
     name: str
     generations: tuple[str, ...]
     arithmetic: str
+    since: str | None = None
+    until: str | None = None
+    head_dims: tuple[int, ...] = ()
+    lacks: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def versions(self) -> str:
+        """The versions in words."""
+        bounds = {"from": self.since, "before": self.until}
+        return " and ".join(f"{word} {version}" for word, version in bounds.items() if version)
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,8 @@ class Implemented:
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
-    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
+    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `of_other_versions` and
+    `kv_of_other_versions` are formats that it does not run yet, or no longer; `earlier` are figures
     that older versions had otherwise, `earlier_fusions` what they fused; `releases` are its versions in order, by which
     those between two that were measured are placed. `kv_of_weights` names the KV format that the engine takes from
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
@@ -127,6 +143,8 @@ class EngineProfile:
     aliases: tuple[str, ...] = ()
     formats: tuple[FormatSupport, ...] = ()
     kv_formats: tuple[FormatSupport, ...] = ()
+    of_other_versions: tuple[FormatSupport, ...] = ()
+    kv_of_other_versions: tuple[FormatSupport, ...] = ()
     refusals: dict[str, str] = field(default_factory=dict)
     kv_of_weights: dict[str, str] = field(default_factory=dict)
     fused_quantisation: dict[str, tuple[str, ...]] = field(default_factory=dict)
