@@ -205,17 +205,23 @@ def shipped_architecture(name: str) -> Architecture:
     """
     model = resolve_model_name(name)
     architecture = parse_architecture(load_model_config(name), model.name)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture)]
+    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture.weights.name)]
     text_only = [TEXT_PART_ONLY] if model.is_text_part else []
     return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
 
 
-def reading_of(name: str, model: ModelName, architecture: Architecture) -> str:
-    """What a name was taken for."""
-    if model.stored is None:
-        return f"{name} read as {model.id}, which has its shape"
-    stored = architecture.weights.name
-    return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
+def reading_of(name: str, model: ModelName, stored: str) -> str:
+    """What a name was taken for; a warning where it is the id of a model that no table holds.
+
+    >>> reading_of("acme/Llama-3.1-8B-Instruct", ModelName("llama-3.1-8b"), "bf16").partition(":")[0]
+    'Warning'
+    """
+    if model.stored is not None:
+        return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
+    if "/" in name and folded_name(name) not in _names_by_folded():
+        exactly = "its config.json would say whether it has that shape"
+        return f"Warning: {name} is not known here and is planned as {model.id}, by its name; {exactly}"
+    return f"{name} read as {model.id}, which has its shape"
 
 
 @lru_cache(maxsize=256)
@@ -227,7 +233,7 @@ def shipped_encoder(name: str) -> EncoderModel:
     """
     model = resolve_model_name(name)
     encoder = parse_encoder(load_model_config(model.id), model.id)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
+    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, "")]
     return replace(encoder, notes=(*encoder.notes, *read_as))
 
 

@@ -16,6 +16,7 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.models import load_model_config
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.report.estimate import estimate_page
+from gpufleet.report.fit import fit_page
 from gpufleet.report.formats import page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.text import page_as_text
@@ -215,6 +216,12 @@ def test_the_folder_of_a_config_is_what_is_served_and_stays_one_word(tmp_path: P
 )
 def test_what_is_started_answers_requests_and_is_no_other_model_than_was_asked(model: str, loaded: str) -> None:
     assert of(fit(model, "H100:4").launch).arguments[2] == loaded
+
+
+@pytest.mark.parametrize(("model", "warns"), [("acme/Llama-3.1-8B", True), ("meta-llama/Llama-3.1-8B", False)])
+def test_a_page_says_below_its_headline_that_an_id_is_planned_by_its_name(model: str, warns: bool) -> None:
+    page = fit_page(fit(model, "H100:1"))
+    assert any(model in said and "llama-3.1-8b" in said for said in page.leading) == warns
 
 
 def test_a_folder_whose_name_begins_with_a_dash_is_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
