@@ -21,6 +21,7 @@ from gpufleet.domain.engine import (
     EarlierFusion,
     EngineProfile,
     FormatSupport,
+    HostBuild,
     Implemented,
     MemoryEra,
 )
@@ -105,6 +106,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
         splits_by_layer=bool(table.get("splits_by_layer", False)),
         architectures=_implemented(table.get("architectures")),
+        hosts=tuple(_host(row) for row in table.get("hosts", ())),
     )
 
 
@@ -143,6 +145,11 @@ def _card(row: Mapping[str, Any]) -> CardLimits:
 def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
     with _inside("dropped"):
         return DroppedGeneration(row["generation"], row["until"], row["why"], row["source"])
+
+
+def _host(row: Mapping[str, Any]) -> HostBuild:
+    with _inside("hosts"):
+        return HostBuild(row["architecture"], row["image"], row["since"], row["source"])
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

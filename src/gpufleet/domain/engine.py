@@ -97,6 +97,16 @@ class DroppedGeneration:
 
 
 @dataclass(frozen=True)
+class HostBuild:
+    """The container image of an engine for machines with CPUs of `architecture`, in versions from `since` on."""
+
+    architecture: str
+    image: str
+    since: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Implemented:
     """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
 
@@ -123,8 +133,8 @@ class EngineProfile:
     those between two that were measured are placed. `kv_of_weights` names the KV format that the engine takes from
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `newest_version` the newest that anything was measured of; None where
-    engines are known by year. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told
-    otherwise, which work one after the other.
+    engines are known by year; `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
+    each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -158,6 +168,7 @@ class EngineProfile:
     dropped: tuple[DroppedGeneration, ...] = ()
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
+    hosts: tuple[HostBuild, ...] = ()
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

@@ -14,6 +14,7 @@ from gpufleet.api.batches import BatchRequest
 from gpufleet.api.estimates import estimate
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.models import load_model_config
+from gpufleet.deploy.launch import DIALECTS
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.fit import fit_page
@@ -216,6 +217,13 @@ def test_the_folder_of_a_config_is_what_is_served_and_stays_one_word(tmp_path: P
 )
 def test_what_is_started_answers_requests_and_is_no_other_model_than_was_asked(model: str, loaded: str) -> None:
     assert of(fit(model, "H100:4").launch).arguments[2] == loaded
+
+
+@pytest.mark.parametrize("engine", sorted(DIALECTS))
+def test_beside_an_arm_cpu_the_image_with_a_build_for_it_is_named(engine: str) -> None:
+    said = {gpu: of(fit("qwen3-8b", f"{gpu}:1", engine=engine).launch).notes for gpu in ("GH200", "H200")}
+    assert any("arm64" in note for note in said["GH200"])
+    assert not any("arm64" in note for note in said["H200"])
 
 
 @pytest.mark.parametrize(("model", "warns"), [("acme/Llama-3.1-8B", True), ("meta-llama/Llama-3.1-8B", False)])
