@@ -106,7 +106,7 @@ def _rows(arch, formats) -> Iterator[_Row]:
                     continue
                 usual = {kv_precision(weights, engine).name, FP8.name}
                 for k, kv in enumerate(KV_FORMATS):
-                    if kv.name in usual and not kv_refusal(engine, gpu, kv):
+                    if kv.name in usual and not kv_refusal(engine, gpu, kv, arch):
                         for size, layout in layouts:
                             if refusal(arch, layout, weights) is None:
                                 yield _Row(ACCELERATORS.index(gpu), w, k, e, layout, usual_link(gpu, size))

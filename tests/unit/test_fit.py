@@ -234,3 +234,12 @@ def test_a_model_that_the_engine_does_not_implement_does_not_fit() -> None:
     assert any(
         note.startswith("Engines that implement mpt models: AutoAWQ, llama.cpp, TensorRT-LLM") for note in found.notes
     )
+
+
+def test_a_cache_that_the_engine_does_not_run_is_refused_and_not_offered() -> None:
+    asked = fit("llama-3.1-8b", "RTX-3090:1", engine_version="0.11", kv_precision="fp8")
+    assert asked.verdict == "does not fit"
+    assert asked.launch is None
+    assert asked.changes[0].what == "bf16 KV cache"
+    unasked = fit("llama-3.1-8b", "RTX-3090:1", engine_version="0.11")
+    assert {option.kv for option in unasked.by_precision} == {"bf16"}

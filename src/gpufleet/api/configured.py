@@ -65,7 +65,7 @@ def configured(
     gpu = resolve_gpu(tables, gpu_name)
     refuse_architecture(arch, engine)
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
-    kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
+    kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
@@ -118,13 +118,15 @@ def other_formats(engine: EngineProfile, gpu: Accelerator) -> str:
     return f"{engine.title} on {gpu.name} runs --precision {', '.join(names)}." if names else LISTED
 
 
-def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
+def runnable_kv(
+    engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None, arch: Architecture
+) -> Precision:
     """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
     if kv_precision is None:
         usual = usual_kv_precision(weights, engine)
-        return usual if kv_refusal(engine, gpu, usual) is None else weights.base
+        return usual if kv_refusal(engine, gpu, usual, arch) is None else weights.base
     asked = kv_format(kv_precision)
-    reason = kv_refusal(engine, gpu, asked)
+    reason = kv_refusal(engine, gpu, asked, arch)
     if reason:
         raise Infeasible(sentence(reason))
     return asked

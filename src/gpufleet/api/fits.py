@@ -11,23 +11,23 @@ from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.vision import with_images
-from gpufleet.catalog.engine_eras import checked_version, remembering, version_notes, with_memory_era
-from gpufleet.catalog.engines import engines_that_implement, find_engine, load_engines, usual_engine
+from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
+from gpufleet.catalog.engines import engines_that_implement, load_engines, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.images import Images
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import BF16, FP8, WeightFormat
+from gpufleet.domain.precision import BF16, FP8, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.layout.support import architecture_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
-from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
+from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report, unsupported
 from gpufleet.questions.images import read_images
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
@@ -68,15 +68,16 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=remembering(find_engine(engine), checked_version(engine, engine_version)),
+        engine=engine_of_version(engine, engine_version),
         weights=weight_format(arch, precision),
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context) + (arch.images.tokens if arch.images else 0),
         batch=batch,
         gpus_per_machine=largest_machine(tables, gpu.accelerator),
     )
-    kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
-    report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
+    report = fit_report(
+        question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
+    )
     notes = [
         *filter(None, [gpu.note, *version_notes(engine, engine_version)]),
         *image_notes(arch),
@@ -107,6 +108,13 @@ def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
     smaller = [w for label in ALTERNATIVE_FORMATS if weights_bytes(arch, w := weight_format(arch, label)) < limit_bytes]
     runnable = [w for w in smaller if weight_refusal(q.engine, q.accelerator, w) is None]
     return list({w.name: w for w in (q.weights, arch.weights, *runnable)}.values())
+
+
+def caches_to_compare(question: FitQuestion) -> list[Precision]:
+    """The asked KV format, and those of 16 and 8 bits that the engine runs on this accelerator."""
+    q = question
+    runnable = [kv for kv in (BF16, FP8) if kv_refusal(q.engine, q.accelerator, kv, q.arch) is None]
+    return list(dict.fromkeys((q.kv, *runnable)))
 
 
 def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offer]:
@@ -154,8 +162,10 @@ def engine_notes(report: FitReport) -> list[str]:
             f"Engines that implement {q.arch.family} models: {', '.join(engines_that_implement(q.arch)) or 'none'}."
         ]
     if report.refusal:
-        others = [e.title for e in load_engines().values() if not weight_refusal(e, q.accelerator, q.weights)]
-        return [f"Engines that run {q.weights.name} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
+        known = (engine_of_version(name) for name in load_engines() if name != q.engine.name)
+        others = [engine.title for engine in known if not unsupported(replace(q, engine=engine))]
+        what = f"{q.weights.name} with a KV cache in {q.kv.name}"
+        return [f"Engines that run {what} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
     if chosen is None or not chosen.fits:
         return []
     fraction = float(chosen.budget.memory_fraction)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gpufleet.api.fits import ALTERNATIVE_FORMATS, parse_context
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
-from gpufleet.catalog.engine_eras import checked_version, remembering
-from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine
+from gpufleet.catalog.engine_eras import engine_of_version
+from gpufleet.catalog.engines import DEFAULT_ENGINE
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.model_listing import read_all
 from gpufleet.catalog.query import resolve_gpu
@@ -53,7 +53,7 @@ def on_machines(
 ) -> ModelOnMachines | None:
     """A model in the first of its formats that fits a machine, as so many copies as hold most users."""
     for weights in formats_of(arch):
-        profile = remembering(find_engine(engine), checked_version(engine, None))
+        profile = engine_of_version(engine)
         kv = kv_precision(weights, profile)
         question = FitQuestion(arch, gpu, said.gpus, profile, weights, kv, context_tokens, gpus_per_machine=said.gpus)
         placed = [(copies * p.users, copies, p) for copies, p in copies_of(question) if p.users >= 1]

@@ -147,6 +147,7 @@ def fit_launch(model: Model, report: FitReport) -> Launch | None:
             step_tokens=step_tokens(q.engine, q.accelerator),
             memory_fraction=written_fraction(fraction),
             vendor=q.accelerator.vendor,
+            host_architecture=q.accelerator.host_architecture,
             sequences=None if q.batch is None else math.ceil(q.batch),
         )
     )
@@ -177,6 +178,7 @@ def replica_of(
         step_tokens=step_tokens(engine, gpu),
         memory_fraction=written_fraction(memory_fraction),
         vendor=gpu.vendor,
+        host_architecture=gpu.host_architecture,
         sequences=max(math.floor(most_sequences), 1),
         replicas_per_machine=replicas_per_machine,
     )

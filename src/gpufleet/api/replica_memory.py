@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
-from gpufleet.catalog.engine_eras import checked_version, remembering
-from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
@@ -76,7 +75,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     """
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
-    engine = remembering(find_engine(q.engine), checked_version(q.engine, q.engine_version)).started_with(
+    engine = engine_of_version(q.engine, q.engine_version).started_with(
         q.max_batch, q.max_step_tokens, q.memory_fraction
     )
     engine = engine.with_native_sampler() if q.has_native_sampler else engine
@@ -95,7 +94,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     refusal = (
         architecture_refusal(engine, q.model)
         or weight_refusal(engine, accelerator, weights)
-        or kv_refusal(engine, accelerator, kv)
+        or kv_refusal(engine, accelerator, kv, q.model)
     )
     budget = memory_budget(q.model, weights, rules, demand)
     logged = logged_bytes_per_token(q.model, engine, rules, demand)

@@ -232,12 +232,17 @@ def older_than_measured(engine: str, version: str | None) -> str | None:
 
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
+    return with_era(engine_of_version(engine, version), era_at(engine, checked_version(engine, version)))
+
+
+def engine_of_version(engine: str, version: str | None = None) -> EngineProfile:
+    """An engine with what a version runs and its memory rules; no version is what is installed today."""
     checked = checked_version(engine, version)
-    return with_era(remembering(running_on(find_engine(engine), checked), checked), era_at(engine, checked))
+    return remembering(running_on(find_engine(engine), checked), checked)
 
 
 def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:
-    """A profile without the GPU generations that a version no longer runs on; no version is what is installed today.
+    """A profile with the GPU generations and formats that a version runs; no version is what is installed today.
 
     >>> [d.generation for d in running_on(find_engine("vllm"), None).dropped]
     ['Volta']
@@ -246,12 +251,23 @@ def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:
     """
     dropped = tuple(d for d in profile.dropped if version is None or version_key(version) >= version_key(d.until))
     gone = {d.generation for d in dropped}
+    formats, kv_formats = (without_generations(rows, gone) for rows in (profile.formats, profile.kv_formats))
     return replace(
         profile,
         dropped=dropped,
-        formats=without_generations(profile.formats, gone),
-        kv_formats=without_generations(profile.kv_formats, gone),
+        formats=tuple(row for row in formats if is_of_version(row, version)),
+        kv_formats=tuple(row for row in kv_formats if is_of_version(row, version)),
+        of_other_versions=tuple(row for row in formats if not is_of_version(row, version)),
+        kv_of_other_versions=tuple(row for row in kv_formats if not is_of_version(row, version)),
     )
+
+
+def is_of_version(row: FormatSupport, version: str | None) -> bool:
+    """Whether a version runs a format; no version is what is installed today."""
+    if version is None:
+        return row.until is None
+    at = version_key(version)
+    return (row.since is None or at >= version_key(row.since)) and (row.until is None or at < version_key(row.until))
 
 
 def without_generations(rows: Sequence[FormatSupport], gone: Collection[str]) -> tuple[FormatSupport, ...]:

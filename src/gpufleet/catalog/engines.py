@@ -21,6 +21,7 @@ from gpufleet.domain.engine import (
     EarlierFusion,
     EngineProfile,
     FormatSupport,
+    HostBuild,
     Implemented,
     MemoryEra,
 )
@@ -105,12 +106,26 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
         splits_by_layer=bool(table.get("splits_by_layer", False)),
         architectures=_implemented(table.get("architectures")),
+        hosts=tuple(_host(row) for row in table.get("hosts", ())),
     )
 
 
 def _supports(table: Mapping[str, Any], key: str) -> tuple[FormatSupport, ...]:
     with _inside(key):
-        return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in table[key])
+        return tuple(_support(row) for row in table[key])
+
+
+def _support(row: Mapping[str, Any]) -> FormatSupport:
+    return FormatSupport(
+        row["name"],
+        tuple(row["generations"]),
+        row["arithmetic"],
+        since=row.get("since"),
+        until=row.get("until"),
+        head_dims=tuple(row.get("head_dims", ())),
+        lacks=tuple(row.get("lacks", ())),
+        source=row.get("source", ""),
+    )
 
 
 def _implemented(table: Mapping[str, Any] | None) -> Implemented:
@@ -130,6 +145,11 @@ def _card(row: Mapping[str, Any]) -> CardLimits:
 def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
     with _inside("dropped"):
         return DroppedGeneration(row["generation"], row["until"], row["why"], row["source"])
+
+
+def _host(row: Mapping[str, Any]) -> HostBuild:
+    with _inside("hosts"):
+        return HostBuild(row["architecture"], row["image"], row["since"], row["source"])
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

@@ -21,6 +21,8 @@ from gpufleet.errors import UnknownName
 from gpufleet.records import dataclass
 
 HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
+INSTRUCTED = frozenset(("chat", "instruct", "it"))
 TUNED = frozenset(("base", "chat", "hf", "instruct", "it", "pt"))
 MONTH = re.compile(r"20[12]\d|2[3-9](0[1-9]|1[0-2])")  # a release by its year, or by year and month
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
@@ -130,15 +132,31 @@ def is_encoder(model: ModelName) -> bool:
 def hub_id(name: str) -> str | None:
     """The hub id that a name is, or the first of the shipped model that it stands for; None where none is known.
 
-    >>> hub_id("llama-3.1-8b"), hub_id("Llama-3.1-8B-Instruct")
-    ('meta-llama/Llama-3.1-8B', 'meta-llama/Llama-3.1-8B-Instruct')
+    A name without owner and without a word for how it was tuned is of the model that answers requests, where there is
+    one: the base model has no template of a chat.
+
+    >>> hub_id("llama-3.1-8b"), hub_id("meta-llama/Llama-3.1-8B")
+    ('meta-llama/Llama-3.1-8B-Instruct', 'meta-llama/Llama-3.1-8B')
     """
     model = resolve_model_name(name)
     known = [alias for alias, named in _listed_aliases() if named == model and "/" in alias]
     folded = folded_name(name)
-    own = (i for i in known if folded in names_of_hub_id(i))
-    typed = [name.strip()] if "/" in name else known[:1]
-    return next(own, typed[0] if typed else None)
+    own = next((i for i in known if folded in names_of_hub_id(i)), None)
+    if "/" in name:
+        return own or (name.strip() if HUB_ID.fullmatch(name.strip()) else None)
+    found = own or (known[0] if known else None)
+    if found is None or not TUNED.isdisjoint(folded.split("-")):
+        return found
+    tuned = (i for i in known if _is_instructed(i) and untuned(_bare(i)) == untuned(_bare(found)))
+    return next(tuned, found)
+
+
+def _is_instructed(hub: str) -> bool:
+    return not INSTRUCTED.isdisjoint(_bare(hub).split("-"))
+
+
+def _bare(hub: str) -> str:
+    return folded_name(hub.rpartition("/")[2])
 
 
 @lru_cache(maxsize=256)
@@ -187,17 +205,23 @@ def shipped_architecture(name: str) -> Architecture:
     """
     model = resolve_model_name(name)
     architecture = parse_architecture(load_model_config(name), model.name)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture)]
+    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture.weights.name)]
     text_only = [TEXT_PART_ONLY] if model.is_text_part else []
     return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
 
 
-def reading_of(name: str, model: ModelName, architecture: Architecture) -> str:
-    """What a name was taken for."""
-    if model.stored is None:
-        return f"{name} read as {model.id}, which has its shape"
-    stored = architecture.weights.name
-    return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
+def reading_of(name: str, model: ModelName, stored: str) -> str:
+    """What a name was taken for; a warning where it is the id of a model that no table holds.
+
+    >>> reading_of("acme/Llama-3.1-8B-Instruct", ModelName("llama-3.1-8b"), "bf16").partition(":")[0]
+    'Warning'
+    """
+    if model.stored is not None:
+        return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
+    if "/" in name and folded_name(name) not in _names_by_folded():
+        exactly = "its config.json would say whether it has that shape"
+        return f"Warning: {name} is not known here and is planned as {model.id}, by its name; {exactly}"
+    return f"{name} read as {model.id}, which has its shape"
 
 
 @lru_cache(maxsize=256)
@@ -209,7 +233,7 @@ def shipped_encoder(name: str) -> EncoderModel:
     """
     model = resolve_model_name(name)
     encoder = parse_encoder(load_model_config(model.id), model.id)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
+    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, "")]
     return replace(encoder, notes=(*encoder.notes, *read_as))
 
 

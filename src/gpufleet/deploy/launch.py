@@ -55,7 +55,12 @@ def launch(replica: Replica) -> Launch | None:
         options_file=dialect.options_file if options else None,
         options=options or None,
         replicas_per_machine=replica.replicas_per_machine,
-        notes=[*checkpoint_notes(replica, groups[0][-1]), *dialect.notes(replica), *neighbour_notes(replica)],
+        notes=[
+            *checkpoint_notes(replica, groups[0][-1]),
+            *host_notes(replica),
+            *dialect.notes(replica),
+            *neighbour_notes(replica),
+        ],
     )
 
 
@@ -66,6 +71,13 @@ def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
         return [stands] if replica.stands_for_shape else []
     needs = f", stored in {replica.weights.name}," if replica.is_requantised else ""
     return [f"Put the hub id or folder of your checkpoint{needs} in place of {loaded_from}"]
+
+
+def host_notes(replica: Replica) -> list[str]:
+    """The image for machines whose CPU is none of x86, and the version that it begins with."""
+    host = replica.host_architecture
+    built = [build for build in replica.engine.hosts if build.architecture == host]
+    return [f"The machine's CPU is {host}: {build.image} has a build for it from {build.since} on" for build in built]
 
 
 def neighbour_notes(replica: Replica) -> list[str]:

@@ -34,6 +34,7 @@ class Replica:
     memory_fraction: float
     stands_for_shape: bool = False
     vendor: str = "nvidia"
+    host_architecture: str = "x86_64"
     sequences: int | None = None
     replicas_per_machine: int | None = None
 

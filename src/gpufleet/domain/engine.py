@@ -19,11 +19,26 @@ STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 
 @dataclass(frozen=True)
 class FormatSupport:
-    """One number format on the accelerator generations where an engine runs it, and the arithmetic it then uses."""
+    """One number format on the accelerator generations where an engine runs it, and the arithmetic it then uses.
+
+    Versions from `since` on and before `until` do; a KV cache of attention with heads of `head_dims` alone (empty: of
+    any, latent ones too), and not of families in `lacks`.
+    """
 
     name: str
     generations: tuple[str, ...]
     arithmetic: str
+    since: str | None = None
+    until: str | None = None
+    head_dims: tuple[int, ...] = ()
+    lacks: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def versions(self) -> str:
+        """The versions in words."""
+        bounds = {"from": self.since, "before": self.until}
+        return " and ".join(f"{word} {version}" for word, version in bounds.items() if version)
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,16 @@ class DroppedGeneration:
 
 
 @dataclass(frozen=True)
+class HostBuild:
+    """The container image of an engine for machines with CPUs of `architecture`, in versions from `since` on."""
+
+    architecture: str
+    image: str
+    since: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Implemented:
     """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
 
@@ -102,13 +127,14 @@ class Implemented:
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
-    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `earlier` are figures
+    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`; `of_other_versions` and
+    `kv_of_other_versions` are formats that it does not run yet, or no longer; `earlier` are figures
     that older versions had otherwise, `earlier_fusions` what they fused; `releases` are its versions in order, by which
     those between two that were measured are placed. `kv_of_weights` names the KV format that the engine takes from
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `newest_version` the newest that anything was measured of; None where
-    engines are known by year. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told
-    otherwise, which work one after the other.
+    engines are known by year; `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
+    each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -127,6 +153,8 @@ class EngineProfile:
     aliases: tuple[str, ...] = ()
     formats: tuple[FormatSupport, ...] = ()
     kv_formats: tuple[FormatSupport, ...] = ()
+    of_other_versions: tuple[FormatSupport, ...] = ()
+    kv_of_other_versions: tuple[FormatSupport, ...] = ()
     refusals: dict[str, str] = field(default_factory=dict)
     kv_of_weights: dict[str, str] = field(default_factory=dict)
     fused_quantisation: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -140,6 +168,7 @@ class EngineProfile:
     dropped: tuple[DroppedGeneration, ...] = ()
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
+    hosts: tuple[HostBuild, ...] = ()
 
     def with_native_sampler(self) -> EngineProfile:
         """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""

@@ -62,7 +62,8 @@ class WeightFormat:
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
     `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp;
     `is_awq`: its int4 is laid out for AWQ's kernels, not GPTQ's. `activation_scales`: STATIC where the checkpoint
-    brings them, PER_TENSOR or PER_TOKEN where engines find them as they run, None where it does not say.
+    brings them, PER_TENSOR or PER_TOKEN where engines find them as they run, None where it does not say. `besides` are
+    formats of a few matrices: a part has the name of most, and the mean bytes of all.
     """
 
     name: str
@@ -76,6 +77,7 @@ class WeightFormat:
     is_gguf: bool = False
     is_awq: bool = False
     activation_scales: str | None = None
+    besides: tuple[Precision, ...] = ()
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:

@@ -20,6 +20,10 @@ from gpufleet.units import MB
 MAX_CONFIG_BYTES = 5 * MB
 CONFIG_NAME = "config.json"
 QUANTIZATION_NAME = "hf_quant_config.json"
+OF_TOOLS = {"quantize_config.json": "gptq", "quantization_config.json": "", "quant_config.json": "awq"}
+"""What tools write beside a config.json that says nothing of it, and whose file it is where it does not say itself."""
+OF_MLX = ("bits", "group_size")
+HUBS = "the config.json of the model's page on the Hugging Face hub"
 
 
 def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Architecture:
@@ -46,7 +50,16 @@ def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> st
         except UnknownName:
             is_on_disk = _is_on_disk(str(model))
     file = _config_file(Path(model))
-    return str(file.parent) if is_on_disk and file.name == CONFIG_NAME else None
+    return _as_operand(str(file.parent)) if is_on_disk and file.name == CONFIG_NAME else None
+
+
+def _as_operand(path: str) -> str:
+    """A path that no command takes for an option.
+
+    >>> _as_operand("-rf"), _as_operand("models/a")
+    ('./-rf', 'models/a')
+    """
+    return f"./{path}" if path.startswith("-") else path
 
 
 def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> EncoderModel:
@@ -94,15 +107,68 @@ def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
     """The config of a file or folder with its quantisation, and the model's name."""
     file = _config_file(path)
     if file.name == CONFIG_NAME and os.path.isdir(file.parent) and not os.path.lexists(file):
+        other = " but Mistral's params.json" if os.path.lexists(file.with_name("params.json")) else ""
+        hint = f"Put {HUBS} beside it." if other else None
         raise UsageError(
-            f"the folder {str(file.parent)!r} has no {CONFIG_NAME}", expected="a Hugging Face model folder"
+            f"the folder {str(file.parent)!r} has no {CONFIG_NAME}{other}",
+            expected="a Hugging Face model folder",
+            hint=hint,
         )
     config = _read_object(file, "a model config")
     name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
-    beside = file.with_name(QUANTIZATION_NAME)
-    if file.name == CONFIG_NAME and os.path.lexists(beside):
-        config = {**config, "quantization_config": _with_cache_format(config.get("quantization_config"), beside)}
+    refuse_foreign(config, name or str(path))
+    if file.name == CONFIG_NAME:
+        config = _with_files_beside(config, file)
     return config, name or str(path)
+
+
+def refuse_foreign(config: Mapping[str, object], name: str) -> None:
+    """Refuse what describes a model in the words of another tool, or for an engine that is not planned."""
+    tool = next((tool for tool, is_of in FOREIGN.items() if is_of(config)), None)
+    if tool is not None:
+        expected = "a config.json as Hugging Face's transformers write it"
+        raise UsageError(f"{name}: this is a config of {tool}", expected=expected, hint=f"Give {HUBS}.")
+    if _is_of_mlx(config.get("quantization")) or _is_of_mlx(config.get("quantization_config")):
+        raise UsageError(
+            f"{name}: weights as MLX quantises them, which run on Apple's chips alone",
+            found="quantization",
+            expected="a checkpoint for GPUs, such as the plain one, AWQ, GPTQ or GGUF",
+            hint="Name the model without its format, and what runs by --precision.",
+        )
+
+
+def _is_of_mlx(quantization: object) -> bool:
+    if not isinstance(quantization, Mapping) or not all(key in quantization for key in OF_MLX):
+        return False
+    return not any(key in quantization for key in ("quant_method", "quant_algo", "config_groups"))
+
+
+def _has(*keys: str) -> Callable[[Mapping[str, object]], bool]:
+    return lambda config: "model_type" not in config and all(key in config for key in keys)
+
+
+FOREIGN: Mapping[str, Callable[[Mapping[str, object]], bool]] = {
+    "TensorRT-LLM": lambda config: (
+        "pretrained_config" in config or _has("architecture", "num_hidden_layers", "mapping")(config)
+    ),
+    "Mistral (params.json)": _has("dim", "n_layers", "hidden_dim"),
+    "DeepSeek's own inference code": _has("dim", "n_layers", "inter_dim"),
+    "its makers' own inference code": _has("dim", "n_layers"),
+}
+
+
+def _with_files_beside(config: Mapping[str, object], file: Path) -> Mapping[str, object]:
+    """The config with what the files beside it say of its quantisation; its own word goes first."""
+    own, modelopt = config.get("quantization_config"), file.with_name(QUANTIZATION_NAME)
+    if os.path.lexists(modelopt):
+        return {**config, "quantization_config": _with_cache_format(own, modelopt)}
+    text = config.get("text_config")
+    says = (own, config.get("compression_config"), text.get("quantization_config") if isinstance(text, dict) else None)
+    beside = next((file.with_name(name) for name in OF_TOOLS if os.path.lexists(file.with_name(name))), None)
+    if beside is None or any(word is not None for word in says):
+        return config
+    said = _read_object(beside, "a quantization config")
+    return {**config, "quantization_config": {"quant_method": OF_TOOLS[beside.name], **said}}
 
 
 def _config_file(path: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.reason import Reason
@@ -19,7 +19,7 @@ HALF_TWIN = {"bf16": "fp16"}
 
 def precisions_of(weights: WeightFormat) -> list[Precision]:
     """The formats of a checkpoint's matrices, each once."""
-    parts = (weights.base, weights.attention, weights.mlp, weights.experts, weights.head)
+    parts = (weights.base, weights.attention, weights.mlp, weights.experts, weights.head, *weights.besides)
     return list({precision.name: precision for precision in parts}.values())
 
 
@@ -100,6 +100,9 @@ def weights_that_run(engine: EngineProfile, accelerator: Accelerator) -> tuple[s
 
 def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> Reason:
     device = _of_generation(accelerator)
+    others = _versions(engine.of_other_versions, name, accelerator)
+    if others:
+        return Reason.of("weights_of_other_versions", engine=engine.title, device=device, weights=name, others=others)
     if name not in engine.weight_formats:
         return Reason.of("unsupported_weights", engine=engine.title, weights=name)
     if name in engine.refusals:
@@ -120,9 +123,34 @@ def _of_generation(accelerator: Accelerator) -> str:
     return f"{accelerator.name} ({accelerator.generation})"
 
 
-def kv_refusal(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> Reason | None:
-    """Why a KV-cache format does not run here; None where it does. bf16 passes where fp16 does."""
+def _versions(rows: Iterable[FormatSupport], name: str, accelerator: Accelerator) -> str:
+    """Versions that run a format on this device where the profile's own does not; empty where none does."""
+    return " and ".join(r.versions for r in rows if r.name == name and accelerator.generation in r.generations)
+
+
+def kv_refusal(
+    engine: EngineProfile, accelerator: Accelerator, precision: Precision, arch: Architecture
+) -> Reason | None:
+    """Why a model's KV cache does not run here in a format; None where it does. bf16 passes where fp16 does."""
     names = {precision.name, HALF_TWIN.get(precision.name, precision.name)}
-    if any(supported(engine.kv_formats, name, accelerator) for name in names):
+    rows = [row for name in sorted(names) if (row := supported(engine.kv_formats, name, accelerator))]
+    device, kv = _of_generation(accelerator), precision.name
+    if any(_caches(row, arch) for row in rows):
         return None
-    return Reason.of("unsupported_kv_cache", engine=engine.title, device=_of_generation(accelerator), kv=precision.name)
+    if rows:
+        heads = ", ".join(map(str, rows[0].head_dims))
+        return Reason.of("kv_cache_of_other_heads", engine=engine.title, device=device, kv=kv, heads=heads)
+    others = _versions(engine.kv_of_other_versions, kv, accelerator)
+    if others:
+        return Reason.of("kv_cache_of_other_versions", engine=engine.title, device=device, kv=kv, others=others)
+    return Reason.of("unsupported_kv_cache", engine=engine.title, device=device, kv=kv)
+
+
+def _caches(row: FormatSupport, arch: Architecture) -> bool:
+    """Whether a format is kept for the attention of this model."""
+    if not row.head_dims:
+        return True
+    mixers = [block.mixer for block in arch.blocks]
+    heads = {head for m in mixers if isinstance(m, Attention) for head in (m.head_dim, m.value_dim)}
+    is_latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
+    return not is_latent and heads <= set(row.head_dims) and arch.family not in row.lacks

@@ -183,7 +183,7 @@ def _bytes(present: Present, weights: WeightFormat | None = None) -> float:
 
 
 def _smaller_cache(present: Present) -> Iterator[Alternative]:
-    runs = kv_refusal(present.engine, present.gpu, FP8) is None
+    runs = kv_refusal(present.engine, present.gpu, FP8, present.question.arch) is None
     if runs and present.kv.bytes_per_element > FP8.bytes_per_element:
         yield Alternative("cache", "fp8 KV cache", "test its quality", present.with_formats(present.weights, FP8))
 
@@ -269,7 +269,7 @@ def _takes(present: Present, gpu: Accelerator) -> bool:
         present.gpu.linked_gpus, present.layout.num_devices
     )
     refused = weight_refusal(present.engine, gpu, present.weights, allow_fp16_twin=False)
-    return is_linked and refused is None and kv_refusal(present.engine, gpu, present.kv) is None
+    return is_linked and refused is None and kv_refusal(present.engine, gpu, present.kv, present.question.arch) is None
 
 
 def _fewer_at_once(present: Present) -> Iterator[Alternative]:

@@ -13,7 +13,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
-from gpufleet.domain.precision import FP8, Precision, WeightFormat
+from gpufleet.domain.precision import BF16, FP8, Precision, WeightFormat
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
@@ -192,7 +192,7 @@ def unsupported(q: FitQuestion) -> Reason | None:
     return (
         architecture_refusal(q.engine, q.arch)
         or weight_refusal(q.engine, q.accelerator, q.weights)
-        or kv_refusal(q.engine, q.accelerator, q.kv)
+        or kv_refusal(q.engine, q.accelerator, q.kv, q.arch)
     )
 
 
@@ -260,11 +260,16 @@ def _other_formats(q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapp
     return []
 
 
-def _lighter_kv(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
-    placement = best_placement(replace(q, kv=FP8))
-    if placement is None or not placement.fits:
-        return []
-    return [Change("fp8 KV cache", q.num_gpus, placement, offers.get(q.num_gpus), True)]
+def _other_kv(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """A KV cache in fp8; the plain one too where the engine does not run the asked."""
+    refused = kv_refusal(q.engine, q.accelerator, q.kv, q.arch) is not None
+    found = []
+    for kv in (BF16, FP8) if refused else (FP8,):
+        placement = best_placement(replace(q, kv=kv))
+        if placement is not None and placement.fits:
+            offer = offers.get(q.num_gpus)
+            found.append(Change(f"{kv.name} KV cache", q.num_gpus, placement, offer, kv is FP8))
+    return found
 
 
 def _shorter_context(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
@@ -301,9 +306,9 @@ def changes_that_fit(
 
     At the same price, what keeps the model's quality comes before a lower precision.
     """
-    found = _more_gpus(q, offers) + _other_formats(q, formats, offers)
+    found = _more_gpus(q, offers) + _other_formats(q, formats, offers) + _other_kv(q, offers)
     if not unsupported(q):
-        found += _smaller_steps(q, offers) + _lighter_kv(q, offers) + _shorter_context(q, offers)
+        found += _smaller_steps(q, offers) + _shorter_context(q, offers)
     return tuple(sorted(found, key=_cost))
 
 

@@ -124,7 +124,7 @@ def _replicas(
     palette, sizes = choices.palette, choices.gpus_per_replica
     layouts = {(n, by): conceivable_layouts(arch, n, by_layer=by) for n in sizes for by in (False, True)}
     refused = cache(lambda layout, index: refusal(arch, layout, palette.weight_formats[index]))
-    formats = cache(partial(_formats, choices))
+    formats = cache(partial(_formats, arch, choices))
     for host, size in spans:
         gpu = palette.accelerators[host.accelerator]
         if size > 1 and not host.link_bytes_per_s:
@@ -160,12 +160,12 @@ class _Formats:
         return self.run
 
 
-def _formats(choices: Choices, engine_index: int, accelerator_index: int) -> _Formats:
+def _formats(arch: Architecture, choices: Choices, engine_index: int, accelerator_index: int) -> _Formats:
     palette, found = choices.palette, _Formats()
     engine, gpu = palette.engines[engine_index], palette.accelerators[accelerator_index]
     for i, (weights, j) in enumerate(zip(palette.weight_formats, choices.kv_of_format[engine_index], strict=True)):
         kv = palette.kv_precisions[j]
-        reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv)
+        reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv, arch)
         if reason:
             found.refused.append(Rejection(reason.about(device=gpu.generation), f"{gpu.name} in {weights.name}"))
         else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.domain.precision import FP8_BLOCK, INT4, PER_TENSOR, PER_TOKEN, STATIC
+from gpufleet.catalog.models import load_model_config
+from gpufleet.domain.precision import FP8, FP8_BLOCK, INT4, PER_TENSOR, PER_TOKEN, STATIC
 from gpufleet.errors import UsageError
 
 DENSE = {
@@ -114,11 +116,113 @@ def test_a_router_that_is_not_converted_says_nothing_about_gate_projections():
     assert (fmt.attention, fmt.mlp, fmt.experts) == (FP8_BLOCK, FP8_BLOCK, FP8_BLOCK)
 
 
-def test_one_skipped_layer_of_many_does_not_decide():
-    assert (
-        weights(DENSE, quant_method="awq", bits=4, modules_to_not_convert=["model.layers.0.self_attn"]).attention
-        == INT4
+def test_one_skipped_layer_of_many_takes_its_bytes_and_does_not_decide():
+    kept = weights(DENSE, quant_method="awq", bits=4, modules_to_not_convert=["model.layers.0.self_attn"]).attention
+    assert kept.name == "int4"
+    assert kept.bytes_per_element == pytest.approx((3 * INT4.bytes_per_element + 2) / 4)
+
+
+B4, B8 = INT4.bytes_per_element, 1.0
+LINEAR = {"weights": {"num_bits": 4, "type": "int", "group_size": 128}, "targets": ["Linear"]}
+EIGHT = {"weights": {"num_bits": 8, "type": "int", "group_size": 128}}
+
+
+@pytest.mark.parametrize(
+    ("said", "attention", "mlp"),
+    [
+        ({"dynamic": {"-:.*self_attn.*": {}}}, 2.0, B4),
+        ({"dynamic": {r"-:.*\.down_proj": {}}}, B4, (2 * B4 + 2) / 3),
+        ({"dynamic": {r"+:.*\.down_proj": {"bits": 8}}}, B4, (2 * B4 + B8) / 3),
+        ({"dynamic": {r"-:.*\.layers\.[01]\..*": {}, ".*mlp.*": {"bits": 8}}}, (B4 + 2) / 2, 1.5),
+        ({"dynamic": {r"-:model\.layers\.3\.(?:mlp|self_attn)\..*": {}}}, (3 * B4 + 2) / 4, (3 * B4 + 2) / 4),
+        ({"modules_to_not_convert": ["v_proj", "model.layers.*.mlp.up_proj"]}, (3 * B4 + 2) / 4, (2 * B4 + 2) / 3),
+        ({"modules_to_not_convert": [r"model\.layers\.(0|1)\.mlp\..*"]}, B4, (B4 + 2) / 2),
+        (
+            {"quant_method": "auto-round", "extra_config": {"model.layers.0.mlp.down_proj": {"bits": 16}}},
+            B4,
+            (11 * B4 + 2) / 12,
+        ),
+        ({"quant_method": "auto-round", "extra_config": {"(q|k)_proj": {"bits": 8}}}, (B4 + B8) / 2, B4),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"a": LINEAR, "b": {**EIGHT, "targets": ["re:.*down_proj"]}},
+            },
+            B4,
+            (2 * B4 + B8) / 3,
+        ),
+        (
+            {"quant_method": "compressed-tensors", "config_groups": {"b": {**EIGHT, "targets": ["re:.*self_attn.*"]}}},
+            B8,
+            2.0,
+        ),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_skip_modules": ["self_attn"]}, 2.0, B8),
+    ],
+)
+def test_what_a_quantiser_says_of_some_modules_is_read_whole(said, attention, mlp):
+    fmt = weights(DENSE, **{"quant_method": "gptq", "bits": 4, "group_size": 128, **said})
+    assert fmt.attention.bytes_per_element == pytest.approx(attention)
+    assert fmt.mlp.bytes_per_element == pytest.approx(mlp)
+
+
+def test_llama_in_gptq_with_plain_attention_takes_its_bytes():
+    """7.71 GB: 1.34e9 weights of attention at 2 bytes more than at 4 bits."""
+    config = {
+        **load_model_config("llama-3.1-8b"),
+        "quantization_config": {
+            "quant_method": "gptq",
+            "bits": 4,
+            "group_size": 128,
+            "dynamic": {"-:.*self_attn.*": {}},
+        },
+    }
+    llama = parse_architecture(config, "m")
+    assert weights_bytes(llama, llama.weights) == pytest.approx(7.71e9, rel=0.002)
+
+
+QUARK = {
+    "quant_method": "quark",
+    "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}, "input_tensors": {"dtype": "fp8_e4m3"}},
+    "exclude": ["lm_head"],
+}
+
+
+def test_quark_is_read_with_its_patterns_and_its_cache():
+    cache = {"output_tensors": {"dtype": "fp8_e4m3"}, "weight": {"dtype": "fp8_e4m3"}}
+    fmt = weights(
+        DENSE,
+        **QUARK,
+        layer_quant_config={"*k_proj": cache, "*mlp*": {"weight": {"dtype": "fp4"}}},
+        kv_cache_group=["*k_proj"],
     )
+    assert (fmt.attention.name, fmt.mlp.name, fmt.kv) == ("fp8", "mxfp4", FP8)
+
+
+def test_formats_of_a_few_modules_are_kept_to_ask_whether_they_run():
+    fmt = weights(DENSE, quant_method="gptq", bits=4, dynamic={r"+:.*\.o_proj": {"bits": 8}})
+    assert [p.name for p in fmt.besides] == ["int8_wo"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"dynamic": {".*o_proj": {"bits": 3}}},
+        {"dynamic": {"+:(.*)*x": {}}},
+        {"dynamic": {"+:([": {}}},
+        {"dynamic": "all"},
+        {"modules_to_not_convert": ["re:[a-z]*[a-z]*[a-z]*[a-z]*[a-z]*[a-z]*0"]},
+        {"modules_to_not_convert": "lm_head"},
+        {"quant_method": "auto-round", "data_type": "mx_int"},
+        {"quant_method": "auto-round", "extra_config": {"lm_head": {"bits": 2}}},
+        {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "int3"}}},
+        {"quant_method": "quark", "layer_type_quant_config": {"Linear": {}}},
+        {"quant_method": "compressed-tensors", "config_groups": {"a": {**LINEAR, "targets": ["Embedding"]}}},
+        {"quant_method": "compressed-tensors", "config_groups": {"a": {**LINEAR, "targets": "all"}}},
+    ],
+)
+def test_what_cannot_be_read_of_a_quantisation_is_refused(said):
+    with pytest.raises(UsageError):
+        weights(DENSE, **{"quant_method": "gptq", "bits": 4, **said})
 
 
 @pytest.mark.parametrize(("dtype", "name"), [("float16", "fp16"), ("torch.bfloat16", "bf16"), ("float32", "bf16")])
@@ -142,8 +246,8 @@ def test_a_quantisation_that_is_not_known_is_said(quantization):
 MIXED = {
     "quant_algo": "MIXED_PRECISION",
     "quantized_layers": {
-        "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
-        "model.layers.0.mlp.experts.3.gate_proj": {"quant_algo": "NVFP4", "group_size": 16},
+        "model.layers.*.self_attn*": {"quant_algo": "FP8"},
+        "model.layers.*.mlp.experts.3.gate_proj": {"quant_algo": "NVFP4", "group_size": 16},
         "lm_head": {"quant_algo": "W4A16_NVFP4"},
     },
 }

@@ -14,8 +14,10 @@ from gpufleet.api.batches import BatchRequest
 from gpufleet.api.estimates import estimate
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.models import load_model_config
+from gpufleet.deploy.launch import DIALECTS
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.report.estimate import estimate_page
+from gpufleet.report.fit import fit_page
 from gpufleet.report.formats import page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.text import page_as_text
@@ -202,9 +204,44 @@ def test_the_folder_of_a_config_is_what_is_served_and_stays_one_word(tmp_path: P
     assert "&#x27;quoted&#x27;" in html
 
 
+@pytest.mark.parametrize(
+    ("model", "loaded"),
+    [
+        ("llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("llama-3.1-8b-base", "meta-llama/Llama-3.1-8B"),
+        ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B"),
+        ("acme/Llama-3.1-8B-Instruct", "acme/Llama-3.1-8B-Instruct"),
+        ("-acme/Llama-3.1-8B-Instruct", "path/to/llama-3.1-8b"),
+        ("deepseek-coder-33b", "deepseek-ai/deepseek-coder-33b-instruct"),
+    ],
+)
+def test_what_is_started_answers_requests_and_is_no_other_model_than_was_asked(model: str, loaded: str) -> None:
+    assert of(fit(model, "H100:4").launch).arguments[2] == loaded
+
+
+@pytest.mark.parametrize("engine", sorted(DIALECTS))
+def test_beside_an_arm_cpu_the_image_with_a_build_for_it_is_named(engine: str) -> None:
+    said = {gpu: of(fit("qwen3-8b", f"{gpu}:1", engine=engine).launch).notes for gpu in ("GH200", "H200")}
+    assert any("arm64" in note for note in said["GH200"])
+    assert not any("arm64" in note for note in said["H200"])
+
+
+@pytest.mark.parametrize(("model", "warns"), [("acme/Llama-3.1-8B", True), ("meta-llama/Llama-3.1-8B", False)])
+def test_a_page_says_below_its_headline_that_an_id_is_planned_by_its_name(model: str, warns: bool) -> None:
+    page = fit_page(fit(model, "H100:1"))
+    assert any(model in said and "llama-3.1-8b" in said for said in page.leading) == warns
+
+
+def test_a_folder_whose_name_begins_with_a_dash_is_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "-rf").mkdir()
+    (tmp_path / "-rf" / "config.json").write_text(json.dumps(load_model_config("qwen3-0.6b")), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert of(fit("./-rf", "L4:1").launch).arguments[2] == "./-rf"
+
+
 def test_a_name_that_several_checkpoints_share_says_which_one_was_taken() -> None:
     launch = of(fit("mixtral", "H100:2").launch)
-    assert launch.notes == ["mistralai/Mixtral-8x7B-v0.1 stands for mixtral-8x7b: name your own"]
+    assert launch.notes == ["mistralai/Mixtral-8x7B-Instruct-v0.1 stands for mixtral-8x7b: name your own"]
 
 
 def test_replicas_on_one_machine_get_gpus_of_their_own() -> None:

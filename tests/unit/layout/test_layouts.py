@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.architecture.families import FAMILIES
+from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.engine import EngineProfile, Implemented
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import BF16, FP8
+from gpufleet.domain.precision import BF16, FP8, FP16, PRECISIONS, WeightFormat
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.domain.reason import Reason
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
@@ -130,8 +131,9 @@ def test_fp8_weights_are_widened_on_ampere() -> None:
 
 def test_kv_formats_follow_the_card() -> None:
     accelerators, vllm = load_catalog().accelerators, find_engine("vllm")
-    assert kv_refusal(vllm, accelerators["T4"], BF16) is None
-    assert kv_refusal(vllm, accelerators["T4"], FP8) == Reason.of(
+    llama = shipped_architecture("llama-3.1-8b")
+    assert kv_refusal(vllm, accelerators["T4"], BF16, llama) is None
+    assert kv_refusal(vllm, accelerators["T4"], FP8, llama) == Reason.of(
         "unsupported_kv_cache", engine="vLLM", device="T4 (Turing)", kv="fp8"
     )
     assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None
@@ -161,3 +163,47 @@ def test_an_engine_that_splits_by_layer_takes_one_layout() -> None:
     mixture = shipped_architecture("mixtral-8x7b")
     assert conceivable_layouts(mixture, 4, by_layer=True) == [Layout(pp=4)]
     assert len(enumerate_layouts(mixture, 64, by_layer=True)) == 0, "32 layers cannot fill 64 stages"
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        ("0.10.2", None),
+        ("0.11", "kv_cache_of_other_versions"),
+        ("0.11.2", "kv_cache_of_other_versions"),
+        ("0.12", None),
+    ],
+)
+def test_an_fp8_cache_before_ada_runs_in_versions_with_kernels_for_it(version: str, code: str | None) -> None:
+    """vllm-project/vllm issues/26431: 'type fp8e4nv not supported in this architecture' on an RTX 3090 with 0.11."""
+    ampere, llama = load_catalog().accelerators["RTX-3090"], shipped_architecture("llama-3.1-8b")
+    reason = kv_refusal(engine_of_version("vllm", version), ampere, FP8, llama)
+    assert (reason and reason.code) == code
+
+
+@pytest.mark.parametrize("model", ["deepseek-v2-lite", "gpt-oss-20b", "phi-2"])
+def test_an_fp8_cache_before_ada_is_of_plain_attention_with_usual_heads(model: str) -> None:
+    accelerators, arch = load_catalog().accelerators, shipped_architecture(model)
+    reason = kv_refusal(engine_of_version("vllm"), accelerators["RTX-3090"], FP8, arch)
+    assert reason is not None
+    assert reason.code == "kv_cache_of_other_heads"
+    assert kv_refusal(engine_of_version("vllm"), accelerators["H100-SXM"], FP8, arch) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "weights", "runs"),
+    [
+        ("0.5.0", "A100-SXM4-80GB", "fp8", False),
+        ("0.5.4", "A100-SXM4-80GB", "fp8", True),
+        ("0.8.5", "A100-SXM4-80GB", "nvfp4", False),
+        ("0.9.0", "H100-SXM", "nvfp4", True),
+        ("0.13.0", "T4", "fp8", False),
+        ("0.19.0", "T4", "fp8", True),
+        ("0.10.0", "H100-SXM", "mxfp4", False),
+    ],
+)
+def test_weights_run_from_the_version_that_brought_their_kernels(version, gpu, weights, runs) -> None:
+    stored = WeightFormat.uniform(PRECISIONS[weights], FP16)
+    reason = weight_refusal(engine_of_version("vllm", version), load_catalog().accelerators[gpu], stored)
+    assert (reason is None) == runs
+    assert reason is None or reason.code == "weights_of_other_versions"
