@@ -28,6 +28,7 @@ from gpufleet.layout.support import architecture_refusal, weight_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
+from gpufleet.optimize.links import largest_machine
 from gpufleet.questions.images import read_images
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
@@ -73,7 +74,7 @@ def fit(
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context) + (arch.images.tokens if arch.images else 0),
         batch=batch,
-        gpus_per_machine=largest_machine(tables, gpu.accelerator),
+        gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
@@ -115,16 +116,6 @@ def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offe
     offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
     sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
     return {number: offer for size, offer in sizes for number in range(1, size + 1)}
-
-
-def largest_machine(catalog: Catalog, accelerator: Accelerator) -> int | None:
-    """Most GPUs of this kind that share one machine; None where no machine with it is known.
-
-    That clouds rent single cards does not say that no host holds several.
-    """
-    sizes = [int(i.gpu_count) for i in catalog.instances.values() if i.accelerator == accelerator.name]
-    is_card = not accelerator.nvlink_bytes_per_s or accelerator.linked_gpus == 1
-    return None if is_card and max(sizes, default=1) == 1 else max(sizes, default=None)
 
 
 def fit_notes(question: FitQuestion) -> list[str]:
