@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.errors import UsageError
 from gpufleet.units import USD_PER_HOUR
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ def plausible_price(usd_per_hour: float | None) -> float | None:
 ParametersOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--parameters", metavar="N", help="Parameters, such as 7B or 350M; default: those of --model."),
+]
+SizeArgument = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Argument(metavar="[SIZE]", help="Parameters, such as 7B, or a model, such as llama-3.1-8b."),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -109,6 +114,7 @@ OffOption = Annotated[
 
 @app.command("memory")
 def memory(
+    size: SizeArgument = None,
     parameters: ParametersOption = None,
     precision: PrecisionOption = None,
     batch: BatchOption = None,
@@ -120,6 +126,7 @@ def memory(
     out_file: OutFileOption = None,
 ) -> None:
     """Memory of a model by part; by default the seed's example of 7B."""
+    parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
     from gpufleet.units import parse_tokens
 
@@ -138,6 +145,7 @@ def memory(
 
 @app.command("runtime")
 def runtime(
+    size: SizeArgument = None,
     parameters: ParametersOption = None,
     tokens: TokensOption = None,
     precision: PrecisionOption = None,
@@ -153,6 +161,7 @@ def runtime(
     out_file: OutFileOption = None,
 ) -> None:
     """Time, cost and energy of tokens on a GPU; then hours to train on 100M tokens."""
+    parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
     from gpufleet.units import GB, parse_bytes, parse_count, parse_ratio
 
@@ -204,6 +213,7 @@ def scaling(
 
 @app.command("gpus")
 def gpus(
+    size: SizeArgument = None,
     parameters: ParametersOption = None,
     precision: PrecisionOption = None,
     gpu_memory: GpuMemoryOption = "80GB",
@@ -217,6 +227,7 @@ def gpus(
     out_file: OutFileOption = None,
 ) -> None:
     """Number of GPUs for inference and training, and the size class of a model."""
+    parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
     from gpufleet.units import GB, parse_bytes, parse_corpus, parse_duration, parse_tokens
 
@@ -272,6 +283,17 @@ def savings(
         night=None if off is None else parse_night(off),
     )
     emit_rule(savings_answer(question), output, out_file)
+
+
+def sized(size: str | None, parameters: str | None, model: str | None) -> tuple[str | None, str | None]:
+    """Parameters and model where one of them is said without its option: '7B', 'llama-3.1-8b'."""
+    if size is None:
+        return parameters, model
+    is_count = size[:1].isdigit()
+    if (parameters if is_count else model) is not None:
+        named = "--parameters" if is_count else "--model"
+        raise UsageError("the size is said twice", found=f"{size} and {named}", expected="one of them")
+    return (size, model) if is_count else (parameters, size)
 
 
 def asked_parameters(text: str | None, model: str | None, usual: float) -> float:
