@@ -479,8 +479,8 @@ def test_a_model_that_no_copy_holds_says_what_is_short() -> None:
 def test_training_is_held_against_what_the_model_of_training_needs() -> None:
     report = AWSGPUMigrationAnalyzer().report_of("training_large_p4d")
     text = " ".join(report.split())
-    assert "does not fit: training of all weights takes 64x A100-SXM4-40GB; 8 GPUs hold LoRA." in text
-    assert "Fewest of today's GPUs that hold it: all weights on 64x A100-SXM4-40GB as TP8/PP4" in text
+    assert "does not fit: training of all weights takes 40x A100-SXM4-40GB; 8 GPUs hold LoRA." in text
+    assert "Fewest of today's GPUs that hold it: all weights on 40x A100-SXM4-40GB as TP8/PP5" in text
     assert "speed of training is not predicted" not in text
 
 

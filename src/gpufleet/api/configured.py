@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +15,7 @@ from gpufleet.api.remarks import (
     stages_take_turns,
     widened_formats,
 )
-from gpufleet.catalog.engines import engines_that_implement, usual_engine
+from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
@@ -31,6 +32,7 @@ from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.questions.copies import CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
@@ -75,16 +77,21 @@ def configured(
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
     ]
-    usual = engine.name == usual_engine(arch)
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
         Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),
-        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
+        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default"),
         Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
         Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
         *link_rows(tables, gpu.accelerator, layout, instance),
     )
     return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+
+
+def as_said(inputs: Iterable[Input], asked: CopyQuestion) -> list[Input]:
+    """The same inputs, the engine as given where somebody named it or its version."""
+    origin = asked.origin("engine", asked.origin("engine_version"))
+    return [row.model_copy(update={"origin": origin}) if row.name == "engine" else row for row in inputs]
 
 
 def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:

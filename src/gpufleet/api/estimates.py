@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.configured import configured, understood
+from gpufleet.api.configured import as_said, configured, understood
 from gpufleet.api.demands import image_tokens, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
@@ -83,7 +83,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     version, formats = notes_on_version(engine, asked.engine_version), (asked.precision, asked.kv_precision)
     if split is not None:
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
-        return answer.model_copy(update={"notes": [*version, *answer.notes]})
+        return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
     assert asked.gpus is not None, "one copy has its GPUs"
     name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
     replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
@@ -92,7 +92,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     notes = [*replica.notes, *version, *remarks_on_load(question, solution)]
-    inputs = [*replica.inputs, *understood(question.workload, question.load)]
+    inputs = [*as_said(replica.inputs, asked), *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
     if asked.explain:
         answer = explained(answer, question, solution, tables)

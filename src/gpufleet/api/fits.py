@@ -36,25 +36,26 @@ from gpufleet.units import GIB, parse_tokens
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
 WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
+USUAL_CONTEXT = "8k"
 LONGEST_CONTEXT_TOKENS = 100_000_000
 
 
 def fit(
     model: str | PathLike[str],
     gpus: str,
-    context: str | float = "8k",
+    context: str | float | None = None,
     *,
     engine: str | None = None,
     engine_version: str | None = None,
     precision: str | None = None,
-    kv_precision: str = BF16.name,
+    kv_precision: str | None = None,
     batch: int | None = None,
     images: str | Images | None = None,
     catalog: Catalog | None = None,
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
 
-    Without `engine` vLLM is meant, llama.cpp for its own files.
+    `context` is 8k tokens unless said. Without `engine` vLLM is meant, llama.cpp for its own files.
     Without `engine_version` today's engine is meant, and a note says where older versions would not hold it.
 
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
@@ -62,7 +63,7 @@ def fit(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = with_images(read_model(str(model), shipped_architecture), read_images(images))
-    engine = usual_engine(arch) if engine is None else engine
+    said_engine, engine = engine, usual_engine(arch) if engine is None else engine
     request = parse_gpus(gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
@@ -71,8 +72,8 @@ def fit(
         num_gpus=request.number,
         engine=remembering(find_engine(engine), checked_version(engine, engine_version)),
         weights=weight_format(arch, precision),
-        kv=kv_format(kv_precision),
-        context_tokens=parse_context(context) + (arch.images.tokens if arch.images else 0),
+        kv=kv_format(kv_precision or BF16.name),
+        context_tokens=parse_context(context or USUAL_CONTEXT) + (arch.images.tokens if arch.images else 0),
         batch=batch,
         gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
@@ -87,7 +88,7 @@ def fit(
     ]
     if engine_version is None:
         notes += older_version_notes(report)
-    inputs = fit_inputs(question, precision, kv_precision, batch)
+    inputs = fit_inputs(question, context, said_engine, precision, kv_precision, batch)
     if engine_version is not None:
         inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
     return fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
@@ -175,16 +176,23 @@ def _holds(question: FitQuestion) -> bool:
     return best is not None and best.fits
 
 
-def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:
+def fit_inputs(
+    question: FitQuestion,
+    context: str | float | None,
+    engine: str | None,
+    precision: str | None,
+    kv_precision: str | None,
+    batch: int | None,
+) -> list[Input]:
     """The question as it was understood."""
     q = question
     given, default = "given", "default"
     return [
         Input(name="model", value=q.arch.name, origin=given),
         Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
-        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given),
-        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != usual_engine(q.arch) else default),
+        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given if context else default),
+        Input(name="engine", value=q.engine.name, origin=given if engine else default),
         Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
-        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision != BF16.name else default),
+        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision else default),
         Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),
     ]

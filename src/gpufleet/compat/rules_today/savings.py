@@ -26,6 +26,7 @@ from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, e
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd, usd_per_hour
 from gpufleet.results.base import Figure
@@ -42,7 +43,7 @@ COMMITMENTS = {PriceKind.COMMIT_1Y: "1 year", PriceKind.COMMIT_3Y: "3 years"}
 
 
 @dataclass(frozen=True)
-class SavingsQuestion:
+class SavingsQuestion(Spoken):
     """A machine or a price, how many and how long; the savings are the seeds' own where nothing is said."""
 
     instance: str | None = None
@@ -87,7 +88,7 @@ def savings_answer(q: SavingsQuestion) -> RuleAnswer:
         f"{q.hours_per_month:g} hours a month.",
         source=SOURCE,
         inputs=[
-            given("spot saving", f"{q.spot_ratio:.0%}", q.spot_ratio != SPOT_RATIO),
+            given("spot saving", f"{q.spot_ratio:.0%}", "spot_ratio" in q.said),
             given("off", f"{q.hours_off_per_day:g} h a day", q.night is not None),
         ],
         tables=[own] if q.is_own else [environments, own],
