@@ -159,14 +159,15 @@ def refuse_unsold(asked: Asked) -> None:
     """Refuse a share of a cloud that sells nothing of what may be rented."""
     sold = {offer.cloud for offer in asked.offers}
     shared = [s.cloud for s in asked.terms.shares if s.share_ratio > 0]
-    for p in asked.prepared:
-        outside = [cloud for cloud in shared if p.request.clouds and cloud not in map(str.casefold, p.request.clouds)]
-        if outside:
-            raise UsageError(
-                "the shares are of clouds that are not asked for",
-                found=f"shares of {' and '.join(outside)}, --clouds {','.join(p.request.clouds or ())}",
-                expected="shares of the same clouds",
-            )
+    asked_for = [p.request.clouds for p in asked.prepared]
+    named = {cloud.casefold() for clouds in asked_for for cloud in clouds or ()}
+    outside = [cloud for cloud in shared if all(asked_for) and cloud not in named]
+    if outside:
+        raise UsageError(
+            "the shares are of clouds that are not asked for",
+            found=f"shares of {' and '.join(outside)}, --clouds {','.join(sorted(named))}",
+            expected="shares of the same clouds",
+        )
     missing = [cloud for cloud in shared if cloud not in sold]
     if missing:
         raise Infeasible(
