@@ -39,7 +39,7 @@ def test_figures_beside_the_catalog_name_sources_that_are_described() -> None:
 
 
 def test_all_gathered_rows_are_there() -> None:
-    assert len(CATALOG.accelerators) == 57
+    assert len(CATALOG.accelerators) == 63
     clouds = Counter(instance.cloud for instance in CATALOG.described_instances)
     large = {"aws": 85, "gcp": 43, "azure": 26, "oci": 15, "verda": 12, "lambda": 14, "nebius": 9, "runpod": 8}
     assert clouds == large | {"digitalocean": 5, "genesis-cloud": 1, "hyperstack": 7, "jarvis-labs": 2, "vultr": 3}

@@ -58,6 +58,8 @@ def test_the_json_is_read_back_and_names_every_law(plan: Path, ask_gpufleet: Run
     done = ask_gpufleet("autoscale", str(plan), "--trace", str(WEEK), *FEW, "-o", "json", "--cold-start", "300s")
     content = json.loads(done.stdout)
     result = AutoscaleResult.model_validate(content)
+    origins = {row.name: row.origin for row in result.inputs}
+    assert (origins["cold start"], origins["target"], origins["most machines"]) == ("given", "default", "default")
     assert {play.policy for play in result.plays} == {"static", "skyserve", "predictive", "schedule"}
     assert result.cold_start_s == 300
     assert result.cold_start is None

@@ -20,6 +20,7 @@ from tests.conftest import REPOSITORY
 import gpufleet
 from gpufleet.api.encoder_batches import plan_encoder_batch
 from gpufleet.cli import main
+from gpufleet.errors import UsageError
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
 LAB = REPOSITORY / "examples" / "jobs" / "lab-week.yaml"
@@ -424,3 +425,11 @@ def test_a_job_of_an_encoder_takes_as_long_as_its_plan_says(tmp_path: Path) -> N
     work_s = direct.answer.work_s * direct.answer.replicas
     assert by_gpus[1] == pytest.approx(direct.startup_s + work_s)
     assert by_gpus[2] == pytest.approx(direct.startup_s + work_s / 2)
+
+
+def test_no_time_to_search_is_what_is_found_at_once_and_workers_need_a_limit() -> None:
+    jobs = str(REPOSITORY / "examples" / "jobs" / "lab-week.yaml")
+    none, at_once = (gpufleet.plan_schedule(jobs, **said) for said in ({"time_limit_s": "0"}, {"at_once": True}))
+    assert [run.start_s for run in none.runs] == [run.start_s for run in at_once.runs]
+    with pytest.raises(UsageError, match="--workers are of --time-limit"):
+        gpufleet.plan_schedule(jobs, workers=4)

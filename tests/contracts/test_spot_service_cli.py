@@ -148,7 +148,7 @@ def test_a_trace_of_one_tick_and_a_plan_of_a_replica_over_machines_are_refused(f
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("--rules", "rules.json"), "--rules writes the policy of a job"), (("--work", "3h"), "asked about as a job")],
+    [(("--rules", "rules.json"), "--rules writes the policy of a job"), (("--work", "3h"), "is the plan of a service")],
 )
 def test_words_of_a_job_are_refused(words: tuple[str, ...], said: str, file: str, run_gpufleet: Run) -> None:
     done = run_gpufleet("spot", file, *words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +18,15 @@ from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.place import Place
 from gpufleet.domain.site import GridCarbon, PowerUsage, SiteFigures
-from gpufleet.domain.slo import Limit
+from gpufleet.domain.slo import Limit, Slo
+from gpufleet.domain.workload import RequestClass
 from gpufleet.memory.weights import weights_bytes_per_device
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mixes.corrected import Rated, as_sent
 from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
-from gpufleet.optimize.mixes.reach import Reach, RegionKey, percentile_at_users_s, probing
+from gpufleet.optimize.mixes.reach import PROBE_S, Reach, RegionKey, percentile_at_users_s, probing
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
@@ -36,6 +38,8 @@ from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, UserNetwork, UserPlace
 from gpufleet.units import GB, HOUR, MEGA
+
+USUAL_AT_USERS = ("ttft", "p95")
 
 
 class RegionFacts(NamedTuple):
@@ -244,15 +248,23 @@ def met_by_users(posed: Posed, found: Rated, w: int, at: int, copies: MixCopies)
     demand, reach = service.sent(share), service.reach
     if demand is None or reach is None:
         return
-    probed = service.demand_of(tuple(map(probing, demand.workload.classes)))
+    limits = demand.workload.slo.limits
+    asked = demand.workload.classes if limits else tuple(map(with_usual_figure, demand.workload.classes))
+    probed = service.demand_of(tuple(map(probing, asked)))
     runs, _ = service.runnable(probed, service.every.take(np.array([way.row])))
     running = operate(runs.capacity(), 0, demand.workload.rate_requests_per_s / copies.deployment.replicas)
     for users in sorted({b.users or 0 for b, s in zip(service.buckets, share, strict=True) if s > 0}):
         network = reach.between(users, region_of(offer))
-        for limit in demand.workload.slo.limits:
+        for limit in limits or [limit for c in asked for limit in c.slo.limits]:
             if network is not None:
                 latency = latency_at_users(running.objectives_s, limit, network, copies.deployment.latency[limit.label])
-                yield AtUsers(users=users, copies=at, objective=limit.label, latency=latency, limit_s=limit.limit_s)
+                most_s = limit.limit_s if limits else None
+                yield AtUsers(users=users, copies=at, objective=limit.label, latency=latency, limit_s=most_s)
+
+
+def with_usual_figure(c: RequestClass) -> RequestClass:
+    """A class of which no limit is asked, with the figure that its users are told: the first token."""
+    return replace(c, slo=Slo((Limit(*USUAL_AT_USERS, PROBE_S, c.name),)))
 
 
 def latency_at_users(objectives_s: Mapping[str, float], limit: Limit, network: NetworkLatency, own: Figure) -> Figure:

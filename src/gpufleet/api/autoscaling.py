@@ -70,7 +70,7 @@ def autoscale(
     bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
-    result = result_of(held, traffic, outcomes, start=start, seed=asked.seed, tables=tables)
+    result = result_of(asked, held, traffic, outcomes, start=start, tables=tables)
     if not asked.verify:
         return result
     from gpufleet.api.replayed_scaling import replayed_day
@@ -134,12 +134,12 @@ def bounded_service(held: ScaledPlan, bounds: Bounds, peak_per_s: float) -> Serv
 
 
 def result_of(
+    asked: AutoscaleRequest,
     held: ScaledPlan,
     traffic: Traffic,
     outcomes: Sequence[Outcome],
     *,
     start: ColdStartResult | None,
-    seed: int,
     tables: Catalog,
 ) -> AutoscaleResult:
     """What is said of all plays."""
@@ -151,10 +151,10 @@ def result_of(
         model=held.plan.model,
         machine=machine_result(held, traffic.service),
         objectives=held.plan.objectives,
-        inputs=inputs_of(held, traffic, start is not None),
+        inputs=inputs_of(asked, held, traffic),
         target_ratio=traffic.service.target_ratio,
         tick_s=traffic.service.tick_s,
-        seed=seed,
+        seed=asked.seed,
         num_ticks=len(traffic.arrivals),
         num_days=int(traffic.curve.span_s // DAY),
         requests=float(traffic.arrivals.sum()),
@@ -196,15 +196,16 @@ def machine_result(held: ScaledPlan, service: Service) -> ScaledMachine:
     )
 
 
-def inputs_of(held: ScaledPlan, traffic: Traffic, is_estimated: bool) -> list[Input]:
+def inputs_of(asked: AutoscaleRequest, held: ScaledPlan, traffic: Traffic) -> list[Input]:
     """What was asked, as it was read."""
     service = traffic.service
     rows = [
         ("plan", held.plan.input_hash, "given"),
         ("curve", f"{len(traffic.curve):,} bins of {traffic.curve.bin_s:g} s", "given"),
-        ("cold start", f"{service.cold_start_s:.0f} s", "default" if is_estimated else "given"),
-        ("target", f"{service.target_ratio:.4g}", "given"),
-        ("machines", f"{service.min_replicas} to {service.max_replicas}", "given"),
+        ("cold start", f"{service.cold_start_s:.0f} s", asked.origin("cold_start_s")),
+        ("target", f"{service.target_ratio:.4g}", asked.origin("target")),
+        ("least machines", f"{service.min_replicas}", asked.origin("min_machines")),
+        ("most machines", f"{service.max_replicas}", asked.origin("max_machines")),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from gpufleet.api.demands import length_rows
+from gpufleet.api.machine_links import gpus_of_machine, link_note, link_of, link_rows
 from gpufleet.api.remarks import (
-    beyond_one_machine,
+    across_machines,
     remarks_on_replica,
     stages_take_turns,
     widened_formats,
 )
-from gpufleet.catalog.engines import engines_that_implement, usual_engine
+from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
-from gpufleet.catalog.query import resolve_gpu, resolve_instance
+from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
@@ -30,12 +31,12 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
-from gpufleet.optimize.links import usual_instance, usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.questions.copies import CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.units import GB, in_full
+from gpufleet.units import in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 MOST_DEVICES = 4096
@@ -66,26 +67,31 @@ def configured(
     refuse_architecture(arch, engine)
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
-    layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
+    machine = gpus_of_machine(tables, gpu.accelerator, instance)
+    layout = checked_layout(arch, weights, *parts, machine, by_layer=engine.splits_by_layer)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
-    machine = usual_machine(gpu.accelerator)
     said = [
         gpu.note,
         stages_take_turns(engine, layout),
         *widened_formats(engine, gpu.accelerator, weights, kv),
-        beyond_one_machine(layout, machine),
+        across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
     ]
-    usual = engine.name == usual_engine(arch)
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
         Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),
-        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
+        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default"),
         Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
         Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
         *link_rows(tables, gpu.accelerator, layout, instance),
     )
     return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+
+
+def as_said(inputs: Iterable[Input], asked: CopyQuestion) -> list[Input]:
+    """The same inputs, the engine as given where somebody named it or its version."""
+    origin = asked.origin("engine", asked.origin("engine_version"))
+    return [row.model_copy(update={"origin": origin}) if row.name == "engine" else row for row in inputs]
 
 
 def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
@@ -140,12 +146,14 @@ def checked_layout(
     pp: int,
     ep: int | None,
     attention_dp: int,
+    gpus_per_machine: int,
     *,
     by_layer: bool = False,
 ) -> Layout:
     """The stated layout; a rule that it breaks is Infeasible.
 
-    Where nothing is stated, TP over all GPUs, or pipeline stages in engines that split `by_layer`.
+    Where nothing is stated, TP over the GPUs of a machine and a stage on each of several, or pipeline stages in
+    engines that split `by_layer`.
     """
     for name, parts in (
         ("pp", pp),
@@ -157,6 +165,8 @@ def checked_layout(
             raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
     if by_layer and tp is None:
         tp, pp = 1, number if pp * attention_dp == 1 else pp
+    if tp is None and pp == 1:
+        pp = fewest_stages(number, attention_dp, gpus_per_machine)
     tensor = tp or max(number // (pp * attention_dp), 1)
     stage = tensor * attention_dp
     if stage % (ep or 1):
@@ -172,51 +182,14 @@ def checked_layout(
     return layout
 
 
-def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
-    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as a stage of the layout needs."""
-    if machine.accelerator != gpu.name or machine.gpu_count < layout.devices_per_stage:
-        raise UsageError(
-            f"{machine.cloud} {machine.name} does not hold {layout.devices_per_stage}x {gpu.name}",
-            found=f"{machine.gpu_count:g}x {machine.accelerator}",
-        )
-    return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
+def fewest_stages(number: int, attention_dp: int, gpus_per_machine: int) -> int:
+    """Stages that GPUs make up of which each has a machine; one where none do.
 
-
-def link_of(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> tuple[bool, float]:
-    """(is PCIe, bytes/s) of the link that the GPUs of a stage share: of the named machine, else of the device."""
-    if instance is None:
-        return usual_link(gpu, layout.devices_per_stage)
-    return link_of_instance(resolve_instance(tables, instance), gpu, layout)
-
-
-def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
-    """The link between the GPUs of a copy, where there are several, and whose it is."""
-    if layout.num_devices == 1:
-        return []
-    whose = instance or "any machine"
-    words = link_words(*link_of(tables, gpu, layout, instance))
-    return [Input(name="link", value=f"{whose}, {words}", origin="given" if instance else "default")]
-
-
-def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
-    """That the usual machine has another link than the one that was taken where no machine was named."""
-    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
-    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
-        return None
-    words = link_words(*link_of_instance(usual, gpu, layout))
-    return (
-        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
-        f"--instance {usual.name}"
-    )
-
-
-def link_words(is_pcie: bool, bytes_per_s: float) -> str:
-    """A link as people call it.
-
-    >>> link_words(True, 32e9)
-    'PCIe at 32 GB/s'
+    >>> [fewest_stages(number, 1, 8) for number in (8, 12, 16, 17)]
+    [1, 2, 2, 17]
     """
-    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
+    stages = range(1, number // attention_dp + 1)
+    return next((s for s in stages if number % (s * attention_dp) == 0 and number // s <= gpus_per_machine), 1)
 
 
 def one_candidate(

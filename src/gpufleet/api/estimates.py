@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.configured import configured, understood
+from gpufleet.api.configured import as_said, configured, understood
 from gpufleet.api.demands import image_tokens, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
@@ -88,7 +88,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         if asked.peer_to_peer is not None:
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
-        return answer.model_copy(update={"notes": [*version, *answer.notes]})
+        return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
     assert asked.gpus is not None, "one copy has its GPUs"
     name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
     tables = with_peer_access(tables, resolve_gpu(tables, name).accelerator.name, asked.peer_to_peer)
@@ -103,7 +103,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
     )
     notes = [*replica.notes, *peers, *version, *remarks_on_load(question, solution)]
-    rows = [*replica.inputs, *peer_rows(replica.candidates, asked.peer_to_peer)]
+    rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
     inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
     if asked.explain:

@@ -28,6 +28,7 @@ from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_ref
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report, unsupported
+from gpufleet.optimize.links import largest_machine
 from gpufleet.questions.images import read_images
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
@@ -35,25 +36,26 @@ from gpufleet.units import GIB, parse_tokens
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
 WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
+USUAL_CONTEXT = "8k"
 LONGEST_CONTEXT_TOKENS = 100_000_000
 
 
 def fit(
     model: str | PathLike[str],
     gpus: str,
-    context: str | float = "8k",
+    context: str | float | None = None,
     *,
     engine: str | None = None,
     engine_version: str | None = None,
     precision: str | None = None,
-    kv_precision: str = BF16.name,
+    kv_precision: str | None = None,
     batch: int | None = None,
     images: str | Images | None = None,
     catalog: Catalog | None = None,
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
 
-    Without `engine` vLLM is meant, llama.cpp for its own files.
+    `context` is 8k tokens unless said. Without `engine` vLLM is meant, llama.cpp for its own files.
     Without `engine_version` today's engine is meant, and a note says where older versions would not hold it.
 
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
@@ -61,7 +63,7 @@ def fit(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = with_images(read_model(str(model), shipped_architecture), read_images(images))
-    engine = usual_engine(arch) if engine is None else engine
+    said_engine, engine = engine, usual_engine(arch) if engine is None else engine
     request = parse_gpus(gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
@@ -70,10 +72,10 @@ def fit(
         num_gpus=request.number,
         engine=engine_of_version(engine, engine_version),
         weights=weight_format(arch, precision),
-        kv=kv_format(kv_precision),
-        context_tokens=parse_context(context) + (arch.images.tokens if arch.images else 0),
+        kv=kv_format(kv_precision or BF16.name),
+        context_tokens=parse_context(context or USUAL_CONTEXT) + (arch.images.tokens if arch.images else 0),
         batch=batch,
-        gpus_per_machine=largest_machine(tables, gpu.accelerator),
+        gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
     report = fit_report(
         question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
@@ -87,7 +89,7 @@ def fit(
     ]
     if engine_version is None:
         notes += older_version_notes(report)
-    inputs = fit_inputs(question, precision, kv_precision, batch)
+    inputs = fit_inputs(question, context, said_engine, precision, kv_precision, batch)
     if engine_version is not None:
         inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
     return fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
@@ -123,16 +125,6 @@ def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offe
     offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
     sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
     return {number: offer for size, offer in sizes for number in range(1, size + 1)}
-
-
-def largest_machine(catalog: Catalog, accelerator: Accelerator) -> int | None:
-    """Most GPUs of this kind that share one machine; None where no machine with it is known.
-
-    That clouds rent single cards does not say that no host holds several.
-    """
-    sizes = [int(i.gpu_count) for i in catalog.instances.values() if i.accelerator == accelerator.name]
-    is_card = not accelerator.nvlink_bytes_per_s or accelerator.linked_gpus == 1
-    return None if is_card and max(sizes, default=1) == 1 else max(sizes, default=None)
 
 
 def fit_notes(question: FitQuestion) -> list[str]:
@@ -194,16 +186,23 @@ def _holds(question: FitQuestion) -> bool:
     return best is not None and best.fits
 
 
-def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:
+def fit_inputs(
+    question: FitQuestion,
+    context: str | float | None,
+    engine: str | None,
+    precision: str | None,
+    kv_precision: str | None,
+    batch: int | None,
+) -> list[Input]:
     """The question as it was understood."""
     q = question
     given, default = "given", "default"
     return [
         Input(name="model", value=q.arch.name, origin=given),
         Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
-        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given),
-        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != usual_engine(q.arch) else default),
+        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given if context else default),
+        Input(name="engine", value=q.engine.name, origin=given if engine else default),
         Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
-        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision != BF16.name else default),
+        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision else default),
         Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),
     ]

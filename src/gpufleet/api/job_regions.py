@@ -304,7 +304,11 @@ def inputs_of(asked: JobRegionRequest, plan: JobPlan) -> list[Input]:
     """What was said of regions, and the question of the plan that its answer rests on."""
     rows = [row for row in words_of(JobRegionRequest).values() if row.field]
     said = ((row, getattr(asked, row.field)) for row in rows)
-    given = [Input(name=row.label or row.name, value=shown(row, v), origin="given") for row, v in said if v is not None]
+    given = [
+        Input(name=row.label or row.name, value=shown(row, v), origin="given")
+        for row, v in said
+        if row.field in asked.said
+    ]
     return [*given, Input(name="plan", value=plan.input_hash, origin="file")]
 
 

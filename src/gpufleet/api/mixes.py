@@ -39,6 +39,7 @@ from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
+from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
@@ -105,7 +106,7 @@ def plan_mix(
     True
     """
     asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = replace(request or MixRequest(), **said)
+    terms = filled(request or MixRequest(), **said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(
@@ -161,7 +162,17 @@ def plan_of(services: Sequence[Prepared]) -> Together:
 def refuse_unsold(asked: Asked) -> None:
     """Refuse a share of a cloud that sells nothing of what may be rented."""
     sold = {offer.cloud for offer in asked.offers}
-    missing = [s.cloud for s in asked.terms.shares if s.share_ratio > 0 and s.cloud not in sold]
+    shared = [s.cloud for s in asked.terms.shares if s.share_ratio > 0]
+    asked_for = [p.request.clouds for p in asked.prepared]
+    named = {cloud.casefold() for clouds in asked_for for cloud in clouds or ()}
+    outside = [cloud for cloud in shared if all(asked_for) and cloud not in named]
+    if outside:
+        raise UsageError(
+            "the shares are of clouds that are not asked for",
+            found=f"shares of {' and '.join(outside)}, --clouds {','.join(sorted(named))}",
+            expected="shares of the same clouds",
+        )
+    missing = [cloud for cloud in shared if cloud not in sold]
     if missing:
         raise Infeasible(
             f"there is nothing to rent from {' and '.join(missing)} for the share asked",
@@ -451,7 +462,7 @@ def inputs_of(asked: Asked) -> Iterator[Input]:
     for name, row in rows.items():
         value = getattr(asked.request, name)
         if value is not None:
-            yield Input(name=row.label, value=row.shown(value), origin="default" if value == row.default else "given")
+            yield Input(name=row.label, value=row.shown(value), origin=asked.request.origin(name))
 
 
 def notes_of_mix(asked: Asked, posed: Posed) -> list[str]:

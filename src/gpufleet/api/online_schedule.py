@@ -188,8 +188,8 @@ def inputs_of(asked: ScheduleRequest, file: JobsFile, jobs: Sequence[ScheduledJo
         ("jobs", f"{len(jobs):,}", "file" if asked.trace is None else "trace"),
         ("pools", ", ".join(f"{p.name} ({p.words.gpus}x {p.words.gpu})" for p in file.pools), "file"),
         ("slot of ours", f"{slot_s / MINUTE:g} min", "default" if file.words.slot_s is None else "file"),
-        ("steps of ours at each event", f"{steps:,}", "default" if asked.steps is None else "given"),
-        ("spread", f"{asked.spread * PERCENT:g} %", "given" if asked.spread else "default"),
-        ("seed", str(asked.seed), "given" if asked.seed else "default"),
+        ("steps of ours at each event", f"{steps:,}", asked.origin("steps")),
+        ("spread", f"{asked.spread * PERCENT:g} %", asked.origin("spread")),
+        ("seed", str(asked.seed), asked.origin("seed")),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

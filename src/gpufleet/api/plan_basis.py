@@ -27,6 +27,7 @@ from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
 DIGEST_BYTES = 6
+NOT_WRITTEN = frozenset({"from_file", "said"})
 RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
 Words = dict[str, Any]
 
@@ -39,7 +40,7 @@ def basis_of_plan(prepared: Prepared) -> PlanBasis:
 def request_words(request: ServeRequest) -> Words:
     """A request as plain words, without what was left to defaults: enough to ask again."""
     model_and_work_first = sorted(fields(request), key=lambda f: f.kw_only is True)
-    said = {f.name: getattr(request, f.name) for f in model_and_work_first if f.name != "from_file"}
+    said = {f.name: getattr(request, f.name) for f in model_and_work_first if f.name not in NOT_WRITTEN}
     said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
     defaults = {f.name: f.default for f in fields(request)}
     return {name: plain_words(value) for name, value in said.items() if value != defaults[name]}

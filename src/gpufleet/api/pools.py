@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from gpufleet.answers.pools_estimate import pools_estimate
-from gpufleet.api.configured import configured, link_words, understood
+from gpufleet.api.configured import configured, understood
+from gpufleet.api.machine_links import gpus_of_machine, is_of, link_words, network_between
 from gpufleet.api.remarks import beyond_context
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
-from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.network import Network
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, UsageError, named
 from gpufleet.inputs.pool_request import PoolRequest, parse_pool
 from gpufleet.optimize.estimate import Load
-from gpufleet.optimize.links import usual_link, usual_machine
+from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.pools import DECODE, PREFILL, PoolOfCopies, PoolsQuestion, solve_pools
 from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
@@ -85,11 +84,6 @@ def pool_setup(
     return PoolSetup(pool, gpu, tuple(shown), copy.notes)
 
 
-def is_of(tables: Catalog, instance: str, gpu: Accelerator) -> bool:
-    """Whether a machine type has this GPU."""
-    return resolve_instance(tables, instance).accelerator == gpu.name
-
-
 def estimate_pools(
     tables: Catalog,
     arch: Architecture,
@@ -144,7 +138,7 @@ def link_between(tables: Catalog, prefill: PoolSetup, decode: PoolSetup, instanc
     """
     total, gpu = prefill.pool.num_gpus + decode.pool.num_gpus, prefill.gpu
     machine = None if instance is None else resolve_instance(tables, instance)
-    if prefill.gpu.name == decode.gpu.name and total <= (usual_machine(gpu) if machine is None else machine.gpu_count):
+    if prefill.gpu.name == decode.gpu.name and total <= gpus_of_machine(tables, gpu, instance):
         if machine is None:
             is_pcie, rate = usual_link(gpu, total)
         else:
@@ -155,11 +149,3 @@ def link_between(tables: Catalog, prefill: PoolSetup, decode: PoolSetup, instanc
     slowest = min(networks, key=lambda network: network.bytes_per_s.expected)
     rate, told = slowest.bytes_per_s.expected, "" if slowest.is_known else ", assumed"
     return f"between machines, {rate / GBIT:,.4g} Gbit/s a GPU{told}", rate
-
-
-def network_between(tables: Catalog, gpu: Accelerator, instance: str | None) -> Network:
-    """What a GPU has of the network: in the named machine, else in most machines with it."""
-    if instance is not None and is_of(tables, instance, gpu):
-        machine = resolve_instance(tables, instance)
-        return network_of(machine).share_of(machine.gpu_count)
-    return network_of_gpu(gpu, tables.instances.values())

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from gpufleet.api.plan_basis import NOT_WRITTEN
 from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.images import Images
@@ -23,7 +24,6 @@ from gpufleet.questions.images import parse_images
 from gpufleet.results.plan import PlanBasis
 
 CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
-NOT_WRITTEN = frozenset({"from_file"})
 WRITTEN = {
     float: Annotated[float, Field(allow_inf_nan=False)],
     **dict.fromkeys((date, Slo, Architecture, Images, NamedPath), str),

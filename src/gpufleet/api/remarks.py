@@ -16,13 +16,11 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
-from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import arithmetic_of, precisions_of
 from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.layer_operators import cache_bytes_per_s_of
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.vision import vision_s
-from gpufleet.report.words import sentence
 from gpufleet.units import GB, MILLISECOND
 
 if TYPE_CHECKING:
@@ -73,13 +71,18 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     ]
 
 
-def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
-    """What a figure leaves out where a replica spans machines."""
-    spans = stage_beyond_one_machine(layout, gpus_per_machine)
-    if spans:
-        return f"{sentence(spans)}: no network is modelled, the exchange in every layer is computed over PCIe."
+def across_machines(layout: Layout, gpus_per_machine: int) -> str | None:
+    """What a figure leaves out where a replica is on several machines."""
+    if layout.devices_per_stage > gpus_per_machine:
+        return (
+            f"{layout.label} spans machines of {gpus_per_machine} GPUs: each exchange is computed as over PCIe at "
+            "the rate of their network; nothing like it was measured."
+        )
     if layout.num_devices > gpus_per_machine:
-        return "Stages on several machines: transfers between them are not counted; nothing this large was measured."
+        return (
+            f"Stages on several machines of {gpus_per_machine} GPUs: transfers between them are not counted; nothing "
+            "this large was measured."
+        )
     return None
 
 

@@ -123,7 +123,7 @@ def steps_of(asked: ScheduleRequest, jobs: int) -> int | None:
 def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> ScheduleFound:
     """Earliest deadline first at once, then the best that is found with the work, with the gap."""
     edf = edf_schedule(grid) or []
-    if asked.at_once:
+    if asked.is_at_once:
         return ScheduleFound(edf, Found(edf, grid.least), {}, is_installed(), False, asked.seed)
     found = best_found(grid, edf, clock.effort(len(grid.jobs), OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
     more = one_more_of_each(grid, found, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
@@ -169,7 +169,7 @@ def inputs_of(asked: ScheduleRequest, file: JobsFile, slot_s: float) -> list[Inp
         ("pools", ", ".join(f"{p.name} ({p.words.gpus}x {p.words.gpu})" for p in file.pools), "file"),
         ("slot", f"{slot_s / MINUTE:g} min", "default" if file.words.slot_s is None else "file"),
         ("search", *searched_by(asked, len(file.jobs))),
-        ("seed", str(asked.seed), "given" if asked.seed else "default"),
+        ("seed", str(asked.seed), asked.origin("seed")),
     ]
     if file.words.start is not None:
         rows.append(("start", file.words.start.isoformat(sep=" "), "file"))
@@ -178,7 +178,7 @@ def inputs_of(asked: ScheduleRequest, file: JobsFile, slot_s: float) -> list[Inp
 
 def searched_by(asked: ScheduleRequest, jobs: int) -> tuple[str, str]:
     """How much is searched, and who said so."""
-    if asked.at_once:
+    if asked.is_at_once:
         return "none", "given"
     steps, limit_s = steps_of(asked, jobs), asked.time_limit_s
     told = [*([] if steps is None else [f"{steps:,} steps"]), *([] if limit_s is None else [f"{limit_s:g} s"])]

@@ -28,19 +28,21 @@ class Setup:
 
 
 def parse_setup(text: str, tables: Catalog) -> Setup:
-    """GPUs with the number of a replica, GPUs alone (replicas of any size), or a machine type."""
+    """GPUs or a machine type, with the number of GPUs of a replica or alone (replicas of any size)."""
     if ":" not in text or text.rpartition(":")[2].strip().isdigit():
         request = parse_gpus(text)
         size = request.number if ":" in text else None
         try:
             gpu = resolve_gpu(tables, request.name)
         except UnknownName as unknown:
-            return machine_setup(text, tables, unknown)
+            return machine_setup(request.name, tables, unknown, size)
         return Setup(text, gpu.accelerator.name, size, None, tuple(filter(None, [gpu.note])))
     return machine_setup(text, tables, None)
 
 
-def machine_setup(text: str, tables: Catalog, otherwise: UnknownName | None) -> Setup:
+def machine_setup(
+    text: str, tables: Catalog, otherwise: UnknownName | None, gpus_per_replica: int | None = None
+) -> Setup:
     """The machine type of that name; where there is none, the error about GPUs is the better one."""
     try:
         instance = resolve_instance(tables, text)
@@ -48,7 +50,8 @@ def machine_setup(text: str, tables: Catalog, otherwise: UnknownName | None) -> 
         if otherwise is None:
             raise
         raise otherwise from None
-    return Setup(text, instance.accelerator, None, instance)
+    asked = text if gpus_per_replica is None else f"{text}:{gpus_per_replica}"
+    return Setup(asked, instance.accelerator, gpus_per_replica, instance)
 
 
 def whole_question(request: ServeRequest, tables: Catalog) -> WriterQuestion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import configured
+from gpufleet.api.configured import as_said, configured
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.api.started_engines import started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
@@ -61,7 +61,8 @@ def copy_of(
             hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would.",
         )
     copy = simulated_copy(arch, replica.candidates, calibration_of(tables), held, client)
-    return FoundCopy(copy, f"{name}:{number}", arch, replica.candidates, replica.inputs, replica.notes)
+    inputs = tuple(as_said(replica.inputs, asked))
+    return FoundCopy(copy, f"{name}:{number}", arch, replica.candidates, inputs, replica.notes)
 
 
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from functools import cache
 from os import PathLike
 from types import NoneType, UnionType
@@ -19,6 +19,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.questions.fields import EncoderRequest, NamedPath
+from gpufleet.questions.said import filled
 from gpufleet.questions.words import Request, Word, words_of
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.job import JobPlan
@@ -56,9 +57,9 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
         with told_as(name, row if is_typed else None):
             values[called[name]] = read(kind, called[name], row, value, is_typed=is_typed)
     if isinstance(subject, kind):
-        return replace(subject, **values)
+        return filled(subject, **values)
     refuse_unsaid(kind, values)
-    return kind(subject, **values)  # type: ignore[call-arg]
+    return kind(subject, **values)  # type: ignore[call-arg, arg-type]
 
 
 @contextmanager
@@ -156,7 +157,7 @@ def lengths(kind: type[Request], text: str) -> float | TokenCounts:
 
 def field_names(kind: type[Request]) -> list[str]:
     """Fields of a request that somebody may say, but for what it is about."""
-    unsaid = (subject_of(kind), "notes", "from_file", "from_config")
+    unsaid = (subject_of(kind), "notes", "from_file", "from_config", "said")
     return [f.name for f in fields(kind) if f.name not in unsaid]
 
 

@@ -11,7 +11,6 @@ from gpufleet.domain.interruption import Spread
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.job_plan_file import read_job_plan
 from gpufleet.questions.spot import SpotRequest
-from gpufleet.questions.words import words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
@@ -130,19 +129,17 @@ def checkpoints_of(answer: TrainingDeployment) -> tuple[float, None]:
 def inputs_of(asked: SpotRequest, work: SpotWork) -> tuple[Input, ...]:
     """What was understood, and where it came from."""
     beside = "default" if asked.job is None else "file"
-
-    def row(name: str, value: str, said: object) -> Input:
-        return Input(name=name, value=value, origin="given" if said is not None else beside)
-
     rows = [
-        row("work", times(work.work_s, HOUR, "h"), asked.work_s),
-        row("deadline", f"{work.deadline_s / HOUR:.4g} h", asked.deadline_s),
-        row("restart", times(work.restart_s, MINUTE, "min"), asked.restart_s),
-        row("checkpoint write", f"{work.checkpoint_write_s:.4g} s", asked.checkpoint_write_s),
-        row("machines", str(work.num_machines), asked.machines if asked.machines != 1 else None),
-        row("zones", str(asked.zones), asked.zones if asked.zones != words_of(SpotRequest)["zones"].default else None),
+        ("work", times(work.work_s, HOUR, "h"), asked.origin("work_s", beside)),
+        ("deadline", f"{work.deadline_s / HOUR:.4g} h", asked.origin("deadline_s", beside)),
+        ("restart", times(work.restart_s, MINUTE, "min"), asked.origin("restart_s", beside)),
+        ("checkpoint write", f"{work.checkpoint_write_s:.4g} s", asked.origin("checkpoint_write_s", beside)),
+        ("machines", str(work.num_machines), asked.origin("machines", beside)),
+        ("zones", str(asked.zones), asked.origin("zones")),
+        ("draws", str(asked.draws), asked.origin("draws")),
+        ("seed", str(asked.seed), asked.origin("seed")),
     ]
-    return tuple(rows)
+    return tuple(Input(name=name, value=value, origin=origin) for name, value, origin in rows)
 
 
 def times(spread: Spread, unit_s: float, unit: str) -> str:

@@ -95,10 +95,13 @@ def plan_spot_service(
 def refuse_words_of_jobs(asked: SpotRequest) -> None:
     """Refuse what only a job has."""
     rows = {row.field: row for row in words_of(SpotRequest).values()}
-    said = [rows[name].flag for name in OF_JOBS if getattr(asked, name) != rows[name].default]
+    said = [rows[name].flag for name in OF_JOBS if name in asked.said]
     if said:
-        expected = "the plan says the machines, and a service has no end"
-        raise UsageError("a service is asked about as a job", found=", ".join(said), expected=expected)
+        raise UsageError(
+            "the file is the plan of a service, which runs on and has no deadline; its machines are those of the plan",
+            found=", ".join(said),
+            expected="--target, --zones, --restart and where it may run; or the plan of a job: train, finetune, batch",
+        )
 
 
 def regions_of(plan: ServePlan) -> Sequence[str] | None:
@@ -239,15 +242,12 @@ def in_time_at(scaled: ScaledPlan) -> InTime:
 
 def inputs_of(asked: SpotRequest, service: SpotService) -> list[Input]:
     """What was understood, and where it came from."""
-    defaults = {row.field: row.default for row in words_of(SpotRequest).values()}
-
-    def origin(field: str, else_from: str = "default") -> str:
-        return "given" if getattr(asked, field) != defaults[field] else else_from
-
     said = [
         ("machines", str(service.num_machines), "file"),
-        ("target", f"{target_of(asked):.4g}", origin("target")),
-        ("start", times(service.start_s, MINUTE, "min"), origin("restart_s", "file")),
-        ("zones", str(asked.zones), origin("zones")),
+        ("target", f"{target_of(asked):.4g}", asked.origin("target")),
+        ("start", times(service.start_s, MINUTE, "min"), asked.origin("restart_s", "file")),
+        ("zones", str(asked.zones), asked.origin("zones")),
+        ("draws", str(asked.draws), asked.origin("draws")),
+        ("seed", str(asked.seed), asked.origin("seed")),
     ]
     return [Input(name=name, value=value, origin=where) for name, value, where in said]

@@ -13,7 +13,6 @@ from gpufleet.api.simulated_fleet import SimulatedFleet
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.calibration import Calibration
-from gpufleet.domain.routing import ROUTINGS
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
@@ -53,12 +52,12 @@ def told_of(
 
 
 def inputs_of(request: SimulationRequest) -> list[Input]:
-    """How requests are dealt out, and every further word that says something else than its default."""
+    """How requests are dealt out, and every further word that somebody said."""
     rows = words_of(SimulationRequest).values()
-    said = [row for row in rows if row.label and getattr(request, row.field) != row.default]
+    said = [row for row in rows if row.label and row.field in request.said]
     inputs = [Input(name=row.label, value=row.shown(getattr(request, row.field)), origin="given") for row in said]
-    origin = "default" if request.route == ROUTINGS[0] else "given"
-    return [Input(name="routing", value=request.route.replace("_", " "), origin=origin), *inputs]
+    routing = Input(name="routing", value=request.route.replace("_", " "), origin=request.origin("route"))
+    return [routing, *(row for row in inputs if row.name != routing.name)]
 
 
 def front_notes(front: InFront) -> list[str]:

@@ -52,9 +52,9 @@ AllModelsOption = Annotated[
     bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.", rich_help_panel=LOAD)
 ]
 ContextOption = Annotated[
-    str,
+    Optional[str],  # noqa: UP045
     typer.Option(
-        "--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.", rich_help_panel=LOAD
+        "--context", metavar="TOKENS", help="Tokens of prompt and answer together; default 8k.", rich_help_panel=LOAD
     ),
 ]
 PrecisionOption = Annotated[
@@ -68,8 +68,10 @@ PrecisionOption = Annotated[
     ),
 ]
 KvOption = Annotated[
-    str,
-    typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.", rich_help_panel=ENGINE),
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--kv-precision", metavar="NAME", help="KV cache: bf16 (default), fp16, fp8 or int8.", rich_help_panel=ENGINE
+    ),
 ]
 BatchOption = Annotated[
     Optional[int],  # noqa: UP045
@@ -89,11 +91,11 @@ def fit(
     typed: typer.Context,
     model: AnyModelArgument = None,
     gpus: GpusOption = None,
-    context: ContextOption = "8k",
+    context: ContextOption = None,
     engine: EngineOption = None,
     engine_version: VersionOption = None,
     precision: PrecisionOption = None,
-    kv_precision: KvOption = "bf16",
+    kv_precision: KvOption = None,
     batch: BatchOption = None,
     images: ImagesOption = None,
     owned: OwnedOption = None,
@@ -164,12 +166,13 @@ def every_model(
     model: str | None,
     gpus: str | None,
     owned: str | None,
-    context: str,
+    context: str | None,
     engine: str | None,
     output: OutputFormat | None,
     out_file: str | None,
 ) -> int:
     """Which models fit machines of one's own, for how many users."""
+    from gpufleet.api.fits import USUAL_CONTEXT
     from gpufleet.api.fits_of_machines import fit_all
     from gpufleet.catalog.engines import DEFAULT_ENGINE
     from gpufleet.report.machine_fits import machine_fits_page
@@ -178,6 +181,6 @@ def every_model(
         found = " and ".join(name for name, said in (("MODEL", model), ("--gpus", gpus)) if said is not None)
         raise UsageError("--all-models asks for every model on your machines", found=found, expected="--owned alone")
     machines = stated(owned, "--owned", "machines that you have, such as '2 x 8 RTX-4090'")
-    result = fit_all(machines, context, engine=engine or DEFAULT_ENGINE)
+    result = fit_all(machines, context or USUAL_CONTEXT, engine=engine or DEFAULT_ENGINE)
     emit(result, machine_fits_page(result), output, out_file)
     return 0 if result.is_feasible else Infeasible.exit_code

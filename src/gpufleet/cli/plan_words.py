@@ -84,6 +84,7 @@ def with_words(request: R, asked: SaidWords, market: MarketFlags) -> R:
         today=market.today,
         from_file=origins[0],
         from_config=origins[1],
+        said=request.said | values.keys(),
     )
 
 

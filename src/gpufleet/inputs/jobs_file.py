@@ -67,7 +67,7 @@ def words_in(kind: type[R], given: Mapping[str, Value], beside: Collection[str] 
     """The words that a mapping says."""
     rows = words_of(kind)
     values = {rows[key].field: value_of(key, value, rows[key]) for key, value in given.items() if key not in beside}
-    request = kind(**values)
+    request = kind(**values)  # type: ignore[arg-type]
     refuse_out_of_range(request)
     return request
 

@@ -30,6 +30,11 @@ def usual_machine(gpu: Accelerator) -> int:
     return max(gpu.linked_gpus, GPUS_OF_A_MACHINE)
 
 
+def largest_machine(instances: Iterable[Instance], gpu: Accelerator) -> int:
+    """GPUs of the largest machine type with this kind that is known, and at least those of an ordinary server."""
+    return max(usual_machine(gpu), *(int(i.gpu_count) for i in instances if i.accelerator == gpu.name), 1)
+
+
 def usual_link(gpu: Accelerator, num_gpus: int) -> tuple[bool, float]:
     """(is PCIe, bytes/s per GPU and direction) of a stage: NVLink where it joins so many GPUs, else a full slot."""
     if gpu.nvlink_bytes_per_s and num_gpus <= gpu.linked_gpus:

@@ -59,8 +59,8 @@ class AutoscaleRequest(Request):
     `mean_rate` scales the curve, `rates_model` says whose rows of a file it is. Without `policies` all laws are played,
     with the settings of their documents and with those that the first days find, but our own, which learns as it goes;
     `documented` searches none. `verify` replays the worst day of the recommended one, or its worst hours. Without
-    `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`: twice what the peak needs,
-    unless said.
+    `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`, beside those that
+    drain: twice what the peak needs and two at least, unless said.
     """
 
     plan: str | NamedPath | ServePlan | FleetPlan = field(kw_only=False)
@@ -81,7 +81,8 @@ class AutoscaleRequest(Request):
         what="the least number of machines", bounds=MACHINES,
     )  # fmt: skip
     max_machines: int | None = optional(
-        INTEGER, "At most N machines; default: twice what the peak needs.", REPLICAS, name="max",
+        INTEGER, "At most N machines beside those that drain; default: twice what the peak needs, 2 at least.",
+        REPLICAS, name="max",
         what="the most machines", bounds=MACHINES,
     )  # fmt: skip
     mean_rate: float | None = optional(RATE_TEXT, "Scale the curve to this mean rate: 50/s.", LOAD)

@@ -39,7 +39,7 @@ class CopyQuestion(Request):
         text("NAME"), "Use the link and the price of this machine, such as g6e.12xlarge.", REPLICAS
     )
     tp: int | None = optional(INTEGER, "Tensor-parallel size; default: all GPUs that the other options leave.", ENGINE)
-    pp: int = usual(1, INTEGER, "Pipeline stages; default 1.", ENGINE)
+    pp: int = usual(1, INTEGER, "Pipeline stages; default 1, or one a machine.", ENGINE)
     ep: int | None = optional(INTEGER, "GPUs over which whole experts are spread.", ENGINE)
     attention_dp: int = usual(
         1, INTEGER, "Groups of GPUs, each of which attends to its own requests; default 1.", ENGINE

@@ -10,6 +10,7 @@ from datetime import datetime
 from gpufleet.domain.schedule import KINDS, OWNED, WHOLE_MILLI
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.mix import SEARCH_TIME
 from gpufleet.questions.words import (
     BESIDE,
     COUNT,
@@ -167,8 +168,8 @@ class ScheduleRequest(Request):
         BESIDE, what="the number of steps", bounds=Bounds(0, MOST_STEPS, ""), label="steps",
     )  # fmt: skip
     time_limit_s: float | None = optional(
-        PERIOD, "Search until then at most: 30s; without --steps as many steps as fit.", BESIDE, name="time_limit",
-        what="the time limit", bounds=Bounds(0.1, LONGEST_LIMIT_S, "seconds"), label="time limit",
+        SEARCH_TIME, "Search until then at most: 30s; without --steps as many steps as fit; 0: as --at-once.", BESIDE,
+        name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "seconds"), label="time limit",
     )  # fmt: skip
     workers: int = usual(
         1, WHOLE, "Of --time-limit: processors that the solver may use; default 1.", BESIDE,
@@ -191,6 +192,18 @@ class ScheduleRequest(Request):
         what="the spread", bounds=Bounds(0, 0.99, ""), label="spread",
     )  # fmt: skip
     burst: bool = flag("Of --online: rent for jobs that would be late otherwise.", RENTED)
+
+    def __post_init__(self) -> None:
+        if self.workers > 1 and not self.time_limit_s:
+            raise UsageError(
+                "--workers are of --time-limit: without one, steps are counted on one processor",
+                hint="Say --time-limit with them, such as 30s.",
+            )
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether what is found at once is the answer: nothing is searched."""
+        return self.at_once or self.time_limit_s == 0
 
 
 def usual_steps(jobs: int) -> int:

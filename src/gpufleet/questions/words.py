@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
 
 from gpufleet.errors import UsageError
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.units import (
     DAY,
@@ -123,7 +124,7 @@ class Word(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Spoken):
     """A question: words fill its fields. Words of no field are typed after those that must be said, or after all."""
 
     after_needed: ClassVar[tuple[Word[Any], ...]] = ()

@@ -148,7 +148,8 @@ def settings_table(result: AutoscaleResult) -> Table:
     aim = f"aim at {significant(r.target_requests_per_s)} requests/s a machine"
     lines = [
         f"{best.title}: {settings_words(r.settings) or 'no settings'}",
-        f"at least {several(r.min_machines, 'machine')}, at most {r.max_machines} in this play; {aim}",
+        f"at least {several(r.min_machines, 'machine')}, at most {r.max_machines} in this play with those that drain; "
+        f"{aim}",
         prewarm_words(r.prewarm_lead_s),
         f"to none: {'yes' if r.scales_to_zero else 'no'}, {r.why_zero}",
         f"{usd(best.usd_per_month)} in a month of {HOURS_PER_MONTH:g} h; "

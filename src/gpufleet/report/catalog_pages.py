@@ -19,7 +19,7 @@ from gpufleet.results.catalog import (
     PriceRow,
 )
 
-UNKNOWN = "unknown"
+UNKNOWN, UNDATED, RETIRED = "unknown", "undated", "retired"
 
 
 def shown(show: Callable[[Any], str]) -> Callable[[object], str]:
@@ -61,7 +61,8 @@ def gpu_page(listing: GpuListing) -> Page:
         Column("bf16_flop_per_s", "bf16 TF/s", teraflop_per_s, "right"),
         Column("fp8_flop_per_s", "fp8 TF/s", teraflop_per_s, "right", 1),
         number("link_bytes_per_s_per_direction", "link GB/s", link, 2),
-        number("cheapest_usd_per_gpu_hour", "$/GPU/h", usd),
+        Column("gpu_price", "$/GPU/h", str, "right", where="text"),
+        Column("cheapest_usd_per_gpu_hour", "$/GPU/h", where="data"),
         Column("cheapest_as_of", "as of", shown(str), priority=3),
         number("board_power_watts", "watts", count, 5),
         Column("vendor", "vendor", priority=6),
@@ -76,7 +77,11 @@ def gpu_page(listing: GpuListing) -> Page:
         "$/GPU/h is the lowest on-demand list price known here for a whole GPU."
     )
     rows = [gpu_cells(row) for row in listing.rows]
-    return Page(several(len(rows), "accelerator"), [Table(columns, rows)], [legend, *closing(listing)])
+    return Page(
+        several(len(rows), "accelerator"),
+        [Table(columns, rows)],
+        [legend, *undated_legend(rows, "cheapest_as_of"), *closing(listing)],
+    )
 
 
 def gpu_cells(row: GpuRow) -> Row:
@@ -89,8 +94,10 @@ def cheapest_cells(cheapest: PriceRow | None) -> Row:
     """What stands in a row about its lowest price."""
     if cheapest is None:
         names = ("cheapest_usd_per_gpu_hour", "cheapest_usd_per_hour", "cheapest_at", "cheapest_as_of")
-        return dict.fromkeys(names)
+        return {**dict.fromkeys(names), "instance_price": UNKNOWN, "gpu_price": UNKNOWN}
     return {
+        "instance_price": marked(cheapest, cheapest.price_per_instance_usd_per_hour),
+        "gpu_price": marked(cheapest, cheapest.price_per_gpu_usd_per_hour),
         "cheapest_usd_per_gpu_hour": cheapest.price_per_gpu_usd_per_hour,
         "cheapest_usd_per_hour": cheapest.price_per_instance_usd_per_hour,
         "cheapest_at": f"{cheapest.cloud} {cheapest.region} {cheapest.instance}",
@@ -128,16 +135,15 @@ def instance_page(listing: InstanceListing) -> Page:
         "$/h is the whole instance, $/GPU/h one of its GPUs (a slice scaled up), both at the lowest on-demand price "
         "known here."
     )
-    return Page(several(len(rows), "instance type"), [Table(columns, rows)], [legend, *closing(listing)])
+    notes = [legend, *undated_legend(rows, "cheapest_as_of"), *closing(listing)]
+    return Page(several(len(rows), "instance type"), [Table(columns, rows)], notes)
 
 
 def instance_cells(row: InstanceRow) -> Row:
     """The cells of an instance type; without a price it is retired or the price is unknown."""
     cheapest = cheapest_cells(row.cheapest)
-    no_price = "retired" if row.retired else UNKNOWN
-    prices = [cheapest["cheapest_usd_per_hour"], cheapest["cheapest_usd_per_gpu_hour"]]
-    instance_price, gpu_price = [usd(price) if isinstance(price, float) else no_price for price in prices]
-    return {**row.model_dump(), **cheapest, "instance_price": instance_price, "gpu_price": gpu_price}
+    retired = {"instance_price": RETIRED, "gpu_price": RETIRED} if row.retired and row.cheapest is None else {}
+    return {**row.model_dump(), **cheapest, **retired}
 
 
 def short_instance(name: object) -> str:
@@ -163,24 +169,43 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
 
 
 def price_cells(row: PriceRow) -> Row:
-    """The cells of an offer; an estimate is marked with '~'."""
-    mark = "~" if row.basis == "estimated" else ""
+    """The cells of an offer; an estimate is marked with '~', a price of which nobody knows the day with '?'."""
     instance, gpu = row.price_per_instance_usd_per_hour, row.price_per_gpu_usd_per_hour
-    prices = {"instance_price": mark + usd(instance), "gpu_price": mark + usd(gpu)}
+    prices = {"instance_price": marked(row, instance), "gpu_price": marked(row, gpu)}
     stated = row.as_of if row.first_seen is None else None
-    return {**row.model_dump(), **prices, "day": short_day(row), "as_of": stated}
+    bought = row.price_kind.replace("_", " ")
+    return {**row.model_dump(), **prices, "day": short_day(row), "as_of": stated, "bought": bought}
+
+
+def marked(price: PriceRow, usd_per_hour: float) -> str:
+    """A price by the hour, marked where it was estimated and where its day is not known."""
+    return f"{'~' if price.basis == 'estimated' else ''}{usd(usd_per_hour)}{'?' if is_undated(price) else ''}"
+
+
+def is_undated(price: PriceRow) -> bool:
+    """Whether nobody knows of which day a price is."""
+    return short_day(price) == UNDATED
 
 
 def short_day(price: PriceRow) -> str:
     """The day of a price as a cell."""
-    return "undated" if price.as_of is None or price.first_seen else price.as_of.isoformat()
+    return UNDATED if price.as_of is None or price.first_seen else price.as_of.isoformat()
 
 
 def price_legend(rows: Sequence[Row]) -> list[str]:
     """What the marks in these rows mean."""
     estimates = dict.fromkeys(estimate_words(row) for row in rows if row["basis"] == "estimated")
     everywhere = ["Region 'all' is one price for every region."] if any_cell(rows, "region", "all") else []
-    return [*([f"'~' is an estimate: {'; '.join(estimates)}."] if estimates else []), *everywhere]
+    return [
+        *([f"'~' is an estimate: {'; '.join(estimates)}."] if estimates else []),
+        *undated_legend(rows),
+        *everywhere,
+    ]
+
+
+def undated_legend(rows: Sequence[Row], key: str = "day") -> list[str]:
+    """What the mark of a price without a day means, where one is shown."""
+    return ["'?' is undated: a copy of a price list, nobody says of which day."] if any_cell(rows, key, UNDATED) else []
 
 
 def estimate_words(row: Row) -> str:
@@ -205,7 +230,8 @@ def price_columns(*, has_end: bool) -> list[Column]:
         Column("instance", "instance", short_instance),
         Column("gpu", "GPU", priority=4),
         number("gpu_count", "GPUs", plain_count, 1),
-        Column("price_kind", "kind", priority=1),
+        Column("bought", "kind", where="text", qualifies=True),
+        Column("price_kind", "kind", where="data"),
         Column("instance_price", "$/h", str, "right", where="text"),
         Column("gpu_price", "$/GPU/h", str, "right", where="text"),
         Column("price_per_instance_usd_per_hour", "$/h", where="data"),

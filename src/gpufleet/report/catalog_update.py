@@ -78,7 +78,7 @@ def change_columns() -> list[Column]:
         Column("cloud", "cloud"),
         Column("region", "region"),
         Column("instance", "instance"),
-        Column("price_kind", "kind", priority=1),
+        Column("price_kind", "kind", qualifies=True),
         Column("before", "$/h before", align="right"),
         Column("after", "now", align="right"),
         Column("change", "change", align="right"),

@@ -17,7 +17,7 @@ from gpufleet.report.numbers import (
     usd_per_hour,
 )
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
-from gpufleet.report.rented import in_doubt, machines, place
+from gpufleet.report.rented import in_doubt, machines, marked, place
 from gpufleet.report.search import assumed_words, dated_sources, preferred_line
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixMachines, RouteRow
 
@@ -113,10 +113,11 @@ def machines_table(mix: FleetMix) -> Table:
     is_told = any(m.usd_per_hour_without is not None for m in mix.machines)
     columns = [
         Column("at", ""),
-        Column("usd", "$/h", usd, align="right"),
+        Column("usd", "$/h", where="data"),
+        Column("hourly", "$/h", align="right", where="text"),
         Column("machines", "machines", wraps=True),
         Column("gpus", "GPUs", wraps=True),
-        Column("price", "bought", where="everywhere" if len(bought) > 1 else "data"),
+        Column("price", "bought", where="everywhere" if len(bought) > 1 else "data", qualifies=True),
         Column("region", "region", wraps=True),
         *([Column("without", "without it", hourly_or_none, "right")] if is_told else []),
     ]
@@ -140,6 +141,7 @@ def machines_row(mix: FleetMix, at: int, m: MixMachines) -> Row:
     return {
         "at": letter(at),
         "usd": m.usd_per_hour,
+        "hourly": marked(m, usd(m.usd_per_hour)),
         "machines": machines(m),
         "gpus": f"{amount(m.instance_count * m.gpus_per_instance)}x {m.gpu}",
         "price": price_words(m.price_kind),

@@ -15,7 +15,7 @@ from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, place, verdict, verdict_fact
+from gpufleet.report.rented import gpus, in_doubt, marked, place, verdict, verdict_fact
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_page import nothing_table, why_table
 from gpufleet.report.service_reasons import kind
@@ -175,7 +175,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
         Column("where", "region", priority=region_priority(fleet, 3), where="text"),
-        Column("bought", "price", priority=2, where="text"),
+        Column("bought", "price", where="text", qualifies=True),
         Column("gpus", "GPUs", priority=1, where="text"),
         Column("shape", "replicas", where="text"),
         Column("spare", "spare", align="right", priority=2, where="text"),
@@ -218,7 +218,7 @@ ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare"
 def answer_cells(d: RentedService) -> dict[str, object]:
     """Machines and price of a model's own deployment."""
     return {
-        "price": usd(d.usd_per_hour),
+        "price": marked(d, usd(d.usd_per_hour)),
         "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
         "where": place(d),
         "bought": kind(d),
@@ -234,6 +234,8 @@ def shared_table(fleet: FleetPlan) -> Table:
     """Machines that hold replicas of several models."""
     columns = [
         Column("price", "$/h", align="right"),
+        Column("bought", "price", where="text", qualifies=True),
+        Column("price_kind", "price kind", where="data"),
         Column("machines", "machines"),
         Column("where", "region", priority=region_priority(fleet, 1), where="text"),
         Column("region", "region", where="data"),
@@ -246,7 +248,9 @@ def shared_table(fleet: FleetPlan) -> Table:
 def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
     """The cells of one set of shared machines."""
     return {
-        "price": usd(s.usd_per_hour),
+        "price": marked(s, usd(s.usd_per_hour)),
+        "bought": s.price_kind.replace("_", " "),
+        "price_kind": s.price_kind,
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
         "where": place(s),

@@ -10,6 +10,8 @@ from gpufleet.report.cost_plot import CostPlot, CostPoint, Ends, cost_picture, u
 from gpufleet.report.log_plane import LogPlane, drawn_lines
 from gpufleet.report.numbers import amount, duration, usd
 from gpufleet.report.page import Column, Picture, Row, Table
+from gpufleet.report.rented import marked
+from gpufleet.report.service_tables import bought, bought_columns
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan
 from gpufleet.results.plan import Deployment, Front, RentedService, ServePlan, ServicePlan
@@ -51,6 +53,7 @@ def front_table(plan: ServePlan, front: Front, width: int) -> Table:
     columns = [
         Column("mark", ""),
         Column("price", "$/h", align="right"),
+        *bought_columns(front.points),
         Column("latency", front.figure, align="right"),
         Column("machines", "machines", wraps=True),
         Column("shape", "replicas", priority=1),
@@ -123,7 +126,8 @@ def front_row(mark: str, d: Deployment, figure: str) -> Row:
     """One point of the front."""
     return {
         "mark": mark,
-        "price": usd(d.usd_per_hour),
+        "price": marked(d, usd(d.usd_per_hour)),
+        "bought": bought(d),
         "latency": duration(d.latency[figure].value),
         "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
         "shape": f"{d.replicas}x {d.layout} {d.weight_format}",

@@ -31,6 +31,7 @@ from gpufleet.report.rented import (
     about,
     machines,
     machines_texts,
+    marked,
     rented_fact,
     rented_words,
     tight_row,
@@ -425,7 +426,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("cost", "cost", align="right", where="text"),
         Column("machines", "machines", where="text", wraps=True),
         Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
-        Column("kind", "price", where="text"),
+        Column("kind", "price", where="text", qualifies=True),
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", own.shape_header, where="text"),
         *(c for c in varied_columns(plan.deployments) if c.header in own.varied),
@@ -454,14 +455,14 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     cells: dict[str, object] = {
         **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
         **machine_cells(rank, d, machines),
-        "cost": about(d) + usd(d.usd.value),
+        "cost": marked(d, usd(d.usd.value)),
         "kind": kind(d),
         "shape": own.replicas[rank - 1],
         "reclaimed": evidence(d),
         "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
         "finish": duration(d.finish_s.value),
         "unit_cost": own.unit_cost[rank - 1],
-        "hourly": about(d) + usd_per_hour(d.usd_per_hour),
+        "hourly": marked(d, usd_per_hour(d.usd_per_hour)),
     }
     cells |= own.cells[rank - 1] if own.cells else {}
     for key in (*FIGURES, *own.figures):

@@ -118,7 +118,7 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
         Column("region", "region", wraps=True),
         Column("machines", "machines", wraps=True),
         Column("gpu", "gpu", where="data"),
-        Column("price_kind", "price"),
+        Column("price_kind", "price", qualifies=True),
         Column("done_s", "done in", duration, align="right"),
         Column("kg_co2e", "kg CO2e", lambda kg: "unknown" if kg is None else significant(kg), align="right"),
         Column("moved_usd", "moved", usd, align="right", where="everywhere" if is_moving(shown) else "data"),

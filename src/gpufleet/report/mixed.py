@@ -20,7 +20,7 @@ from gpufleet.report.numbers import (
     usd_per_month,
 )
 from gpufleet.report.page import Column, Fact, Row, Table, lines_table
-from gpufleet.report.rented import gpus, in_doubt
+from gpufleet.report.rented import gpus, in_doubt, marked
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -156,13 +156,14 @@ def layout(d: Deployment) -> str:
 def parts_table(mix: MixedDeployment) -> Table:
     """A row for each part."""
     columns = [
-        Column("usd_per_hour", "$/h", usd, "right"),
+        Column("usd_per_hour", "$/h", where="data"),
+        Column("hourly", "$/h", align="right", where="text"),
         Column("machines", "machines", wraps=True),
         Column("share", "share", align="right"),
         Column("rate", "requests/s", align="right", priority=2),
         Column("had", "available", align="right", priority=1),
         Column("spare", "spare", align="right"),
-        Column("bought", "price", priority=3),
+        Column("bought", "price", qualifies=True),
         Column("place", "region", priority=4),
         Column("verdict", "range"),
     ]
@@ -176,6 +177,7 @@ def part_row(part: MixPart) -> Row:
     d = part.deployment
     return {
         "usd_per_hour": d.usd_per_hour,
+        "hourly": marked(d, usd(d.usd_per_hour)),
         "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
         "share": percent(part.share_ratio),
         "rate": significant(part.requests_per_s),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +13,14 @@ Row = Mapping[str, object]
 Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room
 
 WARNING = "Warning: "
+MARKS_OF_PRICES = {
+    "~": (
+        re.compile(r"~(\$[0-9]|[0-9][0-9.,]* [A-Z]{3})"),
+        "rests on an estimated price, or on a GPU that nobody measured.",
+    ),
+    "?": (re.compile(r"(\$[0-9][0-9.,]*|[0-9] [A-Z]{3})(/h)?\?"), "of an undated copy of a price list."),
+}
+"""Before an amount and after it: where they are marks, and what they mean."""
 
 
 def plain(value: object) -> str:
@@ -26,7 +35,8 @@ class Column:
     `show` turns the value into text. The higher the `priority` number, the sooner a narrow page leaves the
     column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV. A cell that `wraps` goes on
     below itself where others are cut; one that stands `below` has lines of its own under its row, without a header.
-    One that `is_drawing` draws in characters: the bars of a table take its place in HTML.
+    One that `is_drawing` draws in characters: the bars of a table take its place in HTML. One that `qualifies` says
+    what a price is (how machines are bought, that it is undated): it is on every page, and none of its cells is cut.
     """
 
     key: str
@@ -38,6 +48,12 @@ class Column:
     wraps: bool = False
     below: bool = False
     is_drawing: bool = False
+    qualifies: bool = False
+
+    @property
+    def may_go(self) -> bool:
+        """Whether a narrow page may leave it out."""
+        return self.priority > 0 and not self.qualifies
 
 
 @dataclass(frozen=True)
@@ -106,8 +122,28 @@ class Page:
 
     @property
     def closing(self) -> list[str]:
-        """Notes at the foot."""
-        return [note for note in self.notes if not is_warning(note)]
+        """Notes at the foot, with the meaning of marks that nothing else explains."""
+        return [*(note for note in self.notes if not is_warning(note)), *self.legend]
+
+    @property
+    def legend(self) -> list[str]:
+        """What the marks of prices mean, where a page prints one and does not say so."""
+        texts = [*self.texts]
+        return [
+            f"{mark}: {meaning}"
+            for mark, (where, meaning) in MARKS_OF_PRICES.items()
+            if any(where.search(text) for text in texts)
+            and not any(f"{mark}: " in text or f"'{mark}'" in text for text in texts)
+        ]
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Everything that people read on it."""
+        yield from (self.headline, *self.notes, *self.paragraphs)
+        for table in self.tables:
+            yield from (table.title, *table.notes)
+            shown = [column for column in table.columns if column.where != "data"]
+            yield from (column.show(row[column.key]) for row in table.rows for column in shown)
 
 
 def lines_table(title: str, lines: Sequence[str]) -> Table:

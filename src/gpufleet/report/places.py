@@ -96,7 +96,7 @@ def coverage_page(listing: CoverageListing) -> Page:
     """Which clouds and regions have prices at all."""
     columns = [
         Column("cloud", "cloud"),
-        Column("price_kind", "kind"),
+        Column("price_kind", "kind", qualifies=True),
         Column("regions_of", "regions", align="right", where="text"),
         Column("num_types", "types", str, "right"),
         Column("num_prices", "prices", str, "right"),
@@ -129,7 +129,7 @@ def discount_page(listing: DiscountListing) -> Page:
     """Rules of thumb, and what the prices known here come to."""
     columns = [
         Column("cloud", "cloud"),
-        Column("price_kind", "kind"),
+        Column("price_kind", "kind", qualifies=True),
         Column("rule", "rule of thumb", align="right"),
         Column("held", "known here: median (range)", align="right"),
         Column("num_held", "places", str, "right"),

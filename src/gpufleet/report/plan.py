@@ -51,8 +51,7 @@ def plan_page(
     on_today = [*verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         asked = [*drawn_front(plan, width), *further]
-        tables = asked if asked and not details else own_screen(plan, details, width, num_rows)
-        tables = [*today_tables(plan), *tables, *(asked if details else []), *explained]
+        tables = [*asked, *today_tables(plan), *own_screen(plan, details, width, num_rows), *explained]
         return Page(headline(plan), tables, screen_notes(plan, WORDS, plan.notes, today), on_today)
     tables = [*today_tables(plan), *served_tables(plan, width), *further]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))

@@ -24,8 +24,13 @@ def ranking(
     """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
     legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
     legend += marks
-    legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in rented) else []
-    return Table(columns, rows, "Cheapest first, one row per machine type", legend, 0 if rows else None)
+    title = "Cheapest first, one row per machine type"
+    marks_of_prices = [
+        *(["~: estimated"] if any(d.price_basis == "estimated" for d in rented) else []),
+        *(["?: undated"] if any(d.price_first_seen for d in rented) else []),
+    ]
+    title += f" ({', '.join(marks_of_prices)})" if marks_of_prices else ""
+    return Table(columns, rows, title, legend, 0 if rows else None)
 
 
 def varied_columns(rented: Sequence[RentedMachines]) -> list[Column]:

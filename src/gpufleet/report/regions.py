@@ -88,6 +88,7 @@ def headline(plan: RegionPlan) -> str:
     """Where to run what, what it costs, what is proved, and what one region alone would cost."""
     cost = f"{per_hour(plan.usd_per_hour or 0)}, {usd(plan.usd_per_month or 0)} a month"
     held = [*(["with any one region lost"] if plan.lost else []), *(["the network included"] if plan.users else [])]
+    held = held if any(a.limit_s for a in plan.at_users) or plan.lost else []
     kept = f" Limits hold{' at the users' if plan.users else ''}, {', '.join(held)}." if held else ""
     where = listed(list(machines_by_region(plan)))
     return f"Run {where}{in_doubt(*plan.machines)}: {cost}. {proved(plan)}{against_one_region(plan)}{kept}"
@@ -141,9 +142,14 @@ def users_tables(plan: RegionPlan) -> list[Table]:
         Column("network", "network p50/p95"),
         Column("objective", "objective"),
         Column("latency", "at users (80% range)"),
-        Column("limit", "limit", duration, align="right"),
+        Column("limit", "limit", limit_words, align="right"),
     ]
     return [Table(columns, [user_row(plan, a) for a in plan.at_users], "What users meet, model and network together")]
+
+
+def limit_words(limit_s: float | None) -> str:
+    """A limit, where one was asked."""
+    return "-" if limit_s is None else duration(limit_s)
 
 
 def user_row(plan: RegionPlan, a: AtUsers) -> Row:

@@ -51,6 +51,11 @@ def about(d: OfferedMachines) -> str:
     return "~" if d.price_basis == "estimated" else ""
 
 
+def marked(d: OfferedMachines, price: str) -> str:
+    """A price in a table: '~' where it was estimated, '?' where nobody knows its day."""
+    return f"{about(d)}{price}{'' if d.price_first_seen is None else '?'}"
+
+
 def until_line(d: OfferedMachines) -> list[str]:
     """When the price ends, where it does."""
     return [] if d.price_until is None else [f"This price holds until {d.price_until} ({d.price_source})."]

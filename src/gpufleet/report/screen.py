@@ -37,7 +37,7 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
 
 def screen_ranking(table: Table, width: int, num_rows: int | None) -> Table:
     """The first rows of a ranking; on a narrow page its essential columns alone."""
-    columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE]
+    columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE or c.qualifies]
     return replace(table, columns=columns, rows=table.rows[: num_rows or NUM_ROWS], notes=[])
 
 

@@ -10,7 +10,7 @@ from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.range_bars import HEADER as BARS
 from gpufleet.report.range_bars import LimitedRange, range_bars
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
-from gpufleet.report.rented import NARROW_PAGE, about, machines_texts
+from gpufleet.report.rented import NARROW_PAGE, machines_texts, marked
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import RentedService, ServicePlan
 
@@ -123,7 +123,7 @@ def place_and_gpus(inputs: Sequence[Input]) -> list[Column]:
 def bought_columns(deployments: Sequence[RentedService]) -> list[Column]:
     """How each row is bought, where the rows differ in it."""
     kinds = {d.price_kind for d in deployments}
-    return [Column("bought", "price", where="text")] if len(kinds) > 1 else []
+    return [Column("bought", "price", where="text", qualifies=True)] if len(kinds) > 1 else []
 
 
 def bought(d: RentedService) -> str:
@@ -137,14 +137,14 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str) -> 
     cells: dict[str, object] = {
         **d.model_dump(exclude={"latency", "launch"}),
         **machine_cells(rank, d, machines),
-        "price": about(d) + usd(d.usd_per_hour),
+        "price": marked(d, usd(d.usd_per_hour)),
         "shape": own.replicas[rank - 1],
         "unit_cost": own.unit_cost[rank - 1],
         "bought": bought(d),
         "gpus_per_instance": as_count(d.gpus_per_instance),
         "largest_batch": as_count(d.largest_batch),
-        "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
-        "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
+        "machine_price": marked(d, usd(d.price_per_instance_usd_per_hour)),
+        "gpu_price": marked(d, usd(d.price_per_gpu_usd_per_hour)),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
         **({"saved_usd_per_month": own.saves[rank - 1]} if own.saves else {}),
     }

@@ -43,11 +43,14 @@ def table_as_text(table: Table, width: int) -> str:
         parts += listed(table.listing, width)
         return "\n".join([*parts, *(wrapped(note, width) for note in table.notes if note)])
     written = [written_column(c, table) for c in table.columns if c.where != "data" and not c.below]
-    shown = columns_that_fit(written, width - margin_width(table))
-    dropped = [w.column.header for w in written if w not in shown]
+    fitting = columns_that_fit(written, width - margin_width(table))
+    dropped = [w.column.header for w in written if w not in fitting]
+    shown = (
+        fitting if have_room(fitting, width - margin_width(table)) else [w for w in fitting if not w.column.qualifies]
+    )
     parts = [wrapped(table.title, width)] if table.title else []
     parts += [printable(text)[:width] for text in table.drawing]
-    parts += grid(table, shown, width)
+    parts += grid(table, shown, width, [w for w in fitting if w not in shown])
     if dropped:
         parts.append(wrapped(f"Not shown at this width: {', '.join(dropped)}.", width))
     return "\n".join([*parts, *(wrapped(note, width) for note in table.notes)])
@@ -87,11 +90,22 @@ def columns_that_fit(written: Sequence[WrittenColumn], room: int) -> list[Writte
     """The columns that stay when the least important ones give way, in the table's order."""
     shown = list(written)
     while line_width(w.width for w in shown) > room:
-        candidates = [w for w in shown if w.column.priority > 0]
+        candidates = [w for w in shown if w.column.may_go]
         if not candidates:
             break
         shown.remove(max(reversed(candidates), key=lambda w: w.column.priority))
     return shown
+
+
+def have_room(shown: Sequence[WrittenColumn], room: int) -> bool:
+    """Whether cells that qualify a price stay whole beside the others; else they go below their row."""
+    least = (w.width if w.column.qualifies or is_amount(w) else min(w.width, NARROWEST_CELL) for w in shown)
+    return line_width(least) <= room
+
+
+def is_amount(written: WrittenColumn) -> bool:
+    """Figures are set to the right: one that is cut is another figure."""
+    return written.column.align == "right"
 
 
 def line_width(widths: Iterable[int]) -> int:
@@ -105,19 +119,24 @@ def margin_width(table: Table) -> int:
     return 0 if table.chosen is None else len(MARK)
 
 
-def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
-    """Header, rule and rows."""
+def grid(table: Table, shown: Sequence[WrittenColumn], width: int, moved: Sequence[WrittenColumn] = ()) -> list[str]:
+    """Header, rule and rows; cells of columns that were `moved` stand below their row."""
     widths = fitted(shown, width - margin_width(table))
     margin = "" if table.chosen is None else NO_MARK
     columns = [w.column for w in shown]
     header = margin + line([wide(printable(c.header)) for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
-    rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths, width)]
+    rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths, width, moved)]
     return [narrow(text.rstrip()[:width]) for text in (header, rule, *rows)]
 
 
 def row_lines(
-    table: Table, index: int, shown: Sequence[WrittenColumn], widths: Sequence[int], page_width: int
+    table: Table,
+    index: int,
+    shown: Sequence[WrittenColumn],
+    widths: Sequence[int],
+    page_width: int,
+    moved: Sequence[WrittenColumn],
 ) -> list[str]:
     """One row: a line, or as many as its longest wrapping cell needs."""
     columns = [w.column for w in shown]
@@ -125,12 +144,13 @@ def row_lines(
     lines = [line(part, columns, widths) for part in zip_longest(*cells, fillvalue="")]
     margins = [mark(table, index), *(" " * margin_width(table) for _ in lines[1:])]
     own_lines = [margin + text for margin, text in zip(margins, lines, strict=True)]
-    return own_lines + lines_below(table, index, page_width)
+    below = [f"{w.column.header}: {w.cells[index]}" for w in moved if w.cells[index]]
+    return own_lines + lines_below(table, index, page_width, below)
 
 
-def lines_below(table: Table, index: int, width: int) -> list[str]:
+def lines_below(table: Table, index: int, width: int, moved: Sequence[str] = ()) -> list[str]:
     """The cells that stand under their row, indented."""
-    cells = [cell(column, table.rows[index]) for column in table.columns if column.below]
+    cells = [*moved, *(cell(column, table.rows[index]) for column in table.columns if column.below)]
     return [text for shown in cells if shown for text in wrapped(BELOW + shown, width).splitlines()]
 
 
@@ -159,7 +179,8 @@ def fitted(shown: Sequence[WrittenColumn], available: int) -> list[int]:
     """Widths that fit: wrapping columns give way first, as nothing of theirs is lost."""
     kept_width = line_width(NARROWEST_WRAP if w.column.wraps else w.width for w in shown)
     if kept_width > available:
-        return narrowed([w.width for w in shown], available)
+        may_give = [not w.column.qualifies and not is_amount(w) for w in shown]
+        return narrowed(narrowed([w.width for w in shown], available, may_give), available)
     wrapping = [i for i, w in enumerate(shown) if w.column.wraps]
     widths = [w.width for w in shown]
     while line_width(widths) > available:
@@ -167,11 +188,14 @@ def fitted(shown: Sequence[WrittenColumn], available: int) -> list[int]:
     return widths
 
 
-def narrowed(widths: Sequence[int], available: int) -> list[int]:
-    """Column widths that fit, taken from the widest column first."""
-    result = list(widths)
-    while line_width(result) > available and max(result, default=0) > NARROWEST_CELL:
-        result[result.index(max(result))] -= 1
+def narrowed(widths: Sequence[int], available: int, may_give: Sequence[bool] | None = None) -> list[int]:
+    """Column widths that fit, taken from the widest column first, of those that may give way."""
+    result, giving = list(widths), [may_give is None or may_give[i] for i in range(len(widths))]
+    while line_width(result) > available:
+        widest = max((i for i, gives in enumerate(giving) if gives), key=lambda i: result[i], default=None)
+        if widest is None or result[widest] <= NARROWEST_CELL:
+            break
+        result[widest] -= 1
     return result
 
 

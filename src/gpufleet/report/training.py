@@ -57,6 +57,7 @@ FORMULAS = (*STEP_FORMULAS, *RUN_FORMULAS, *MEASURES)
 LEAST_SHARE, WORTH_SAYING_RATIO = 0.001, 0.01
 SCREEN_ROWS, DOUBTFUL_RATIO = 4, 2.0
 NARROW = ("fp8", "nvfp4")
+WHOLE_GPU_HOURS = 100
 
 
 def asked_text(plan: TrainingPlan) -> str:
@@ -137,14 +138,21 @@ def of_wide_peak(d: TrainingDeployment) -> str:
     return " of the 16-bit peak" if d.weight_format.startswith(NARROW) else ""
 
 
+def gpu_hours_text(hours: float) -> str:
+    """GPU-hours; of small jobs with their digits.
+
+    >>> gpu_hours_text(12_345.6), gpu_hours_text(0.0412)
+    ('12,346 GPU-hours', '0.0412 GPU-hours')
+    """
+    return f"{count(hours) if hours >= WHOLE_GPU_HOURS else significant(hours)} GPU-hours"
+
+
 def work_line(plan: TrainingPlan) -> list[str]:
     """Steps, tokens of a step, GPU-hours and what one costs."""
     d = plan.answer
     step_tokens = tokens_text(plan.global_batch * plan.sequence_tokens)
     each = d.usd.value / d.gpu_hours.value
-    return [
-        f"{count(d.steps)} steps of {step_tokens} tokens; {count(d.gpu_hours.value)} GPU-hours at {usd(each)} each."
-    ]
+    return [f"{count(d.steps)} steps of {step_tokens} tokens; {gpu_hours_text(d.gpu_hours.value)} at {usd(each)} each."]
 
 
 def waiting(speed: TrainingSpeed) -> dict[str, float]:

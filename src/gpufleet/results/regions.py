@@ -33,13 +33,16 @@ class UserPlace(Result):
 
 
 class AtUsers(Result):
-    """What users of a place meet of an objective, served by a row of copies: the model and the network together."""
+    """What users of a place meet of an objective, served by a row of copies: the model and the network together.
+
+    Without an objective it is the usual figure, which has no limit.
+    """
 
     users: int
     copies: int
     objective: str
     latency: Figure
-    limit_s: float
+    limit_s: float | None
 
 
 class RegionRow(Result):

@@ -619,3 +619,30 @@ def test_peer_access_is_a_fact_of_the_card_that_can_be_overruled(
     found = [(row.value, row.origin) for row in result.inputs if row.name == "peer_to_peer"]
     assert found == ([recorded] if recorded else [])
     assert any("--peer-to-peer" in note for note in result.notes) is (recorded is not None and said is None)
+
+
+def test_a_stage_on_several_machines_exchanges_over_their_network() -> None:
+    """No box holds 16 of these: one of 16 cards on PCIe does not exist, and the network is no faster than a slot."""
+    links = {gpus: ask("llama-3.1-70b", gpus, tp=16) for gpus in ("H100:16", "L4:16")}
+    said = {gpus: next(row.value for row in found.inputs if row.name == "link") for gpus, found in links.items()}
+    assert said == {
+        "H100:16": "2 machines of 8 GPUs, their network at 64 GB/s",
+        "L4:16": "2 machines of 8 GPUs, their network at 12.5 GB/s",
+    }
+    experts = ask("deepseek-v3", "H100:16", attention_dp=16, ep=16)
+    assert any(row.value.endswith("50 GB/s") for row in experts.inputs if row.name == "link")
+
+
+def test_more_gpus_than_a_machine_has_are_a_stage_on_each_of_several() -> None:
+    found = ask("llama-3.1-70b", "H100:16")
+    assert (found.ranks.tp, found.ranks.pp) == (8, 2)
+    assert any("several machines of 8" in note for note in found.notes)
+    assert ask("llama-3.1-70b", "A100-40GB:16", tp=16).ranks.pp == 1  # a2-megagpu-16g holds 16
+
+
+@pytest.mark.parametrize(("sold", "whole"), [("H800", "H100"), ("A800", "A100")])
+def test_a_card_for_china_computes_like_the_whole_one_and_is_slower_over_its_link(sold: str, whole: str) -> None:
+    """NVLink at 400 GB/s both ways, all else of the silicon alike."""
+    alone, pair = ([ask(gpus=f"{name}:{n}", batch=64) for name in (sold, whole)] for n in (1, 4))
+    assert alone[0].tpot_s.value == pytest.approx(alone[1].tpot_s.value, rel=0.01)
+    assert pair[0].ttft_s.value > 1.02 * pair[1].ttft_s.value

@@ -65,6 +65,7 @@ def test_a_bare_name_is_replicas_of_any_size_and_a_machine_is_itself() -> None:
     plan = asked("chat")
     assert plan.why_not("L40S").gpus_per_replica is None
     machine = plan.why_not("aws:p5.48xlarge")
+    assert (plan.why_not("p5.48xlarge:2").gpu, plan.why_not("p5.48xlarge:2").gpus_per_replica) == (machine.gpu, 2)
     assert machine.cheapest is not None
     assert (machine.cheapest.cloud, machine.cheapest.instance) == ("aws", "p5.48xlarge")
 

@@ -150,8 +150,10 @@ def test_what_a_mix_cannot_be_asked_is_refused() -> None:
         plan_mix([])
     with pytest.raises(UnknownName, match="us-east-1"):
         plan_mix(CHAT, quotas=["aws:us-eas-1:H100=8"])
-    with pytest.raises(Infeasible, match="nothing to rent from gcp"):
+    with pytest.raises(UsageError, match="not asked for"):
         plan_mix(CHAT, shares=["aws=60%", "gcp=40%"])
+    with pytest.raises(Infeasible, match="nothing to rent from gcp"):
+        plan_mix(replace(CHAT, clouds=["aws", "gcp"], gpus=["L40S"]), shares=["aws=60%", "gcp=40%"])
 
 
 def test_no_time_still_answers() -> None:

@@ -46,6 +46,13 @@ def test_limits_hold_at_the_users_of_every_place(two: RegionPlan) -> None:
     assert all(a.latency.value <= a.limit_s for a in two.at_users)
 
 
+def test_users_of_a_service_without_limits_are_told_when_the_first_token_comes(two: RegionPlan) -> None:
+    free = planned(replace(CHAT, slo=None), users=TWO)
+    assert {free.users[a.users].name for a in free.at_users} == {"eu", "us"}
+    assert {(a.objective, a.limit_s) for a in free.at_users} == {("ttft.p95", None)}
+    assert all(a.latency.value > free.copies[a.copies].deployment.latency["ttft.p95"].value for a in free.at_users)
+
+
 def test_what_is_printed_at_users_is_the_percentile_of_both_drawn_together(two: RegionPlan) -> None:
     """A million requests: the model's latency from its percentiles, the network's log-normal from its two."""
     rng = np.random.default_rng(7)

@@ -11,6 +11,8 @@ import sys
 import pytest
 
 from gpufleet.api import estimate, estimate_encoder, fit
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.places import list_discounts
 from gpufleet.cli import main
 from gpufleet.compat import rules
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow
@@ -233,6 +235,26 @@ def test_environments_stand_at_their_own_price_and_at_todays() -> None:
     assert production.ours is not None
     assert production.ours.value == pytest.approx(3 * 0.752 * 730)
     assert "$1,623" in production.ours_text
+
+
+def test_commitments_that_the_catalog_holds_stand_beside_the_seeds_range() -> None:
+    reserved = row(savings_answer(SavingsQuestion(instance="g4dn.xlarge")), "Reserved")
+    assert reserved.ours is not None
+    assert reserved.ours.value == pytest.approx(383.98 * (1 - 0.37), rel=0.02)
+    elsewhere = row(savings_answer(SavingsQuestion(instance="p5.48xlarge")), "Reserved")
+    [year] = [d for d in list_discounts(load_catalog()).rows if d.price_kind == "commit_1y"]
+    assert f"1 year saves {year.held_median_ratio:.0%}" in elsewhere.ours_text
+
+
+@pytest.mark.parametrize("verb", ["memory", "runtime", "gpus"])
+def test_a_size_or_a_model_is_said_with_or_without_its_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*words: str) -> str:
+        assert main(["rules", verb, *words]) == 0
+        return capsys.readouterr().out
+
+    assert told("13B") == told("--parameters", "13B")
+    assert told("llama-3.1-8b") == told("--model", "llama-3.1-8b")
+    assert main(["rules", verb, "13B", "--parameters", "7B"]) == 2
 
 
 def test_a_price_that_is_not_held_is_unknown_and_never_zero() -> None:

@@ -88,6 +88,15 @@ def test_why_not_answers_in_ten_lines_with_what_it_needs_and_costs(capsys: pytes
     assert "% more than the answer" in words
 
 
+@pytest.mark.parametrize("more", [("--why-not", "L4:1"), ("--token-price", "0.5/1.5"), ("--pareto",)])
+def test_one_question_more_takes_nothing_from_the_answer(
+    more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer, asked = page(capsys, *SMALL), page(capsys, *SMALL, *more)
+    assert [line for line in answer if line not in asked] == []
+    assert len(asked) > len(answer)
+
+
 def test_parts_are_named_with_commas_and_all_is_all_of_them() -> None:
     assert details_of("limits, PRICES") == {Detail.LIMITS, Detail.PRICES}
     assert details_of("rejected,all") == frozenset(Detail)

@@ -13,7 +13,7 @@ from gpufleet.compat.classic.arithmetic import Setup
 from gpufleet.compat.classic.copies import INPUT_TOKENS, OUTPUT_TOKENS, best_copies
 from gpufleet.compat.classic.differences import differences
 from gpufleet.compat.classic.names import WorkloadType
-from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Question, option
+from gpufleet.compat.classic.options import GPU_COUNTS, Question, option
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
 from gpufleet.compat.classic.rental import CLOUD, CLOUD_TITLE, price, rental
 from gpufleet.compat.classic.trainings import fewest_line, trained, training_assumed
@@ -30,14 +30,12 @@ from gpufleet.compat.rules_today.stand_ins import model_of, said
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import GpufleetError
-from gpufleet.optimize.links import GPUS_OF_A_MACHINE
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.units import GIGA
 
 ENGINE_TITLE = "vLLM"
 SPARE = 0.2
-GPU_COUNTS = (*range(1, GPUS_OF_A_MACHINE), *range(GPUS_OF_A_MACHINE, MOST_OPTION_GPUS + 1, GPUS_OF_A_MACHINE))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,13 @@ from gpufleet.compat.classic.config import Config
 from gpufleet.compat.classic.judgement import Judgement, Level, complexity, risk
 from gpufleet.compat.classic.names import Goal, WorkloadType
 from gpufleet.compat.classic.records import PrecisionFormat, SizeClass
+from gpufleet.optimize.links import GPUS_OF_A_MACHINE
 from gpufleet.records import dataclass
 from gpufleet.units import PERCENT
 
 MOST_OPTION_GPUS = 64
+GPU_COUNTS = (*range(1, GPUS_OF_A_MACHINE), *range(GPUS_OF_A_MACHINE, MOST_OPTION_GPUS + 1, GPUS_OF_A_MACHINE))
+"""Numbers of GPUs that are tried: any of one machine, then whole machines."""
 LEAST_BYTES_TRAINED = 2
 ASSUMED_REQUESTS_PER_S = 1.0
 USUAL_GOAL = {

@@ -284,8 +284,9 @@ def _table_notes(a: Analysis, truth: Truth) -> Iterator[str]:
 
 def _recommendation(a: Analysis, expected: str, truth: Truth) -> Iterator[str]:
     if a.recommended is not None and truth.against(a.recommended.setup):
-        yield from bullets([f"{_refuted(a.recommended, truth, '')}. Do not act on what follows."])
-    elif a.recommended is not None and truth.understated(a.recommended.setup):
+        yield from bullets([_summary(a), f"{_refuted(a.recommended, truth, '')}. Do not act on it."])
+        return
+    if a.recommended is not None and truth.understated(a.recommended.setup):
         yield from bullets([f"{UNDERSTATED}: {truth.understated(a.recommended.setup)}."])
     yield from bullets([_summary(a), *_reasons(a, truth)])
     if expected:
@@ -310,20 +311,13 @@ def _reasons(a: Analysis, truth: Truth) -> Iterator[str]:
     best, other = a.recommended, a.as_fast_for_least
     if best is None:
         return
-    yield _risk(best, truth)
+    yield f"Risk {best.risk.level.title}: {'; '.join(best.risk.reasons)}."
     yield f"Migration complexity {best.complexity.level.title}: {'; '.join(best.complexity.reasons)}."
     if best.setup.instance.gpus_per_instance > 1:
         yield f"Sold as {_sold_as(best.setup)}."
     yield from (f"Listed at {line}." for line in listed_lines(best.setup))
     if other is not None and other.setup != best.setup and not other.is_today:
         yield f"At least as fast as today for least: {_one_line(other, truth)}."
-
-
-def _risk(best: Option, truth: Truth) -> str:
-    """The risk and its reasons; that of an option that is refuted rests on figures that do not hold."""
-    if truth.against(best.setup):
-        return f"Risk {best.risk.level.title} by the figures of the configuration alone, which today's facts refute."
-    return f"Risk {best.risk.level.title}: {'; '.join(best.risk.reasons)}."
 
 
 def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], truth: Truth) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.compat.classic.arithmetic import Setup
 from gpufleet.compat.classic.lines import plural
 from gpufleet.compat.classic.names import WorkloadType
-from gpufleet.compat.classic.options import Question
+from gpufleet.compat.classic.options import GPU_COUNTS, Question
 from gpufleet.compat.classic.verdicts import Finding
 from gpufleet.compat.rules_today.trained import (
     METHOD_NAMES,
@@ -107,5 +107,10 @@ def fastest_on(model: TrainedModel, gpu: str, gpu_count: int) -> TrainingEstimat
 
 @lru_cache(maxsize=1024)
 def fewest_on(model: TrainedModel, gpu: str, method: Method) -> TrainingEstimate | None:
-    """The fewest GPUs, doubling from one, that hold one way to train."""
-    return model.on(load_catalog().accelerators[gpu]).counts(method).fewest()
+    """The fewest GPUs that hold one way to train: of the counts that options have, beyond them doubling."""
+    counts = model.on(load_catalog().accelerators[gpu]).counts(method)
+    found = counts.fewest()
+    if found is None:
+        return None
+    between = (count for count in GPU_COUNTS if found.num_gpus / 2 < count < found.num_gpus)
+    return next((fewer for count in between if (fewer := counts.fastest(count))), found)

@@ -32,6 +32,7 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import UsageError
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, duration, gib, ranged_duration
 from gpufleet.results.base import Figure, Input
@@ -44,7 +45,7 @@ LATE = "no number of these GPUs is in time"
 
 
 @dataclass(frozen=True)
-class GpusQuestion:
+class GpusQuestion(Spoken):
     """A model, a precision and the memory of one GPU; to train, on how many tokens and in what time."""
 
     parameters: float = 70e9
@@ -81,8 +82,8 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
         question=f"GPUs of {memory_gb:g} GB for {size_b:,.3g}B in {q.precision}.",
         source=SOURCE,
         inputs=[
-            given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
-            given("GPU memory", f"{memory_gb:g} GB", memory_gb != GpusQuestion.gpu_memory_gb),
+            given("bytes a parameter", bytes_each, "precision" in q.said),
+            given("GPU memory", f"{memory_gb:g} GB", bool({"gpu_memory_gb", "gpu"} & q.said)),
             *asked_time(q),
         ],
         tables=[RuleTable(title="question", rows=rows)],

@@ -15,6 +15,7 @@ from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions
 from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, training_notes
 from gpufleet.domain.training import one_layout
 from gpufleet.provenance import Grade
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult
@@ -34,7 +35,7 @@ ENGINE_PARTS = ("graphs", "context, libraries, buffers")
 
 
 @dataclass(frozen=True)
-class MemoryQuestion:
+class MemoryQuestion(Spoken):
     """What the seeds' calculator is asked; the defaults are its own example of inference."""
 
     parameters: float = 7e9
@@ -55,23 +56,22 @@ class MemoryQuestion:
         return fit(stand_in.asked, f"{gpu}:1", self.tokens, precision=self.precision, batch=self.batch)
 
 
-TRAINING_EXAMPLE = MemoryQuestion(precision="fp32", batch=2, training=True)
+TRAINING_EXAMPLE = MemoryQuestion(precision="fp32", batch=2, training=True, said=frozenset())
 
 
 def memory_answer(q: MemoryQuestion) -> RuleAnswer:
     """The seeds' memory rule and ours, part by part."""
     size_b, rule, stand_in = billions(q.parameters), q.rule(), model_of(q.model, q.parameters)
     kind, category = "training" if q.training else "inference", size_category(size_b)
-    usual = TRAINING_EXAMPLE if q.training else MemoryQuestion()
     return RuleAnswer(
         rule="memory",
         question=f"Memory for {kind}: {size_b:,.3g}B in {q.precision}, {q.batch} x {q.tokens:,} tokens.",
         source=SOURCE,
         inputs=[
-            given("parameters", f"{size_b:,.3g}B", q.parameters != usual.parameters),
-            given("precision", q.precision, q.precision != usual.precision),
-            given("batch", q.batch, q.batch != usual.batch),
-            given("sequence", f"{q.tokens:,}", q.tokens != usual.tokens),
+            given("parameters", f"{size_b:,.3g}B", "parameters" in q.said),
+            given("precision", q.precision, "precision" in q.said),
+            given("batch", q.batch, "batch" in q.said),
+            given("sequence", f"{q.tokens:,}", "tokens" in q.said),
         ],
         tables=training_tables(q, rule, stand_in) if q.training else inference_tables(q, rule, stand_in),
         differences=training_differences(q, stand_in) if q.training else inference_differences(q, stand_in),

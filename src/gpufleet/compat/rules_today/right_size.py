@@ -33,8 +33,12 @@ CLASS_EXAMPLES = {
 }  # fmt: skip
 
 
-def right_size_answer(model: str | None = None, context_tokens: float = 2048) -> RuleAnswer:
+USUAL_CONTEXT_TOKENS = 2048.0
+
+
+def right_size_answer(model: str | None = None, context: float | None = None) -> RuleAnswer:
     """The seeds' row of a model, or all rows, with our verdict on the GPUs that they name; then the size classes."""
+    context_tokens = USUAL_CONTEXT_TOKENS if context is None else context
     chosen = RIGHT_SIZES if model is None else (right_size(model),)
     rows = [row for entry in chosen for row in model_rows(entry, context_tokens)]
     tables = [RuleTable(title="model", rows=rows)]
@@ -44,7 +48,7 @@ def right_size_answer(model: str | None = None, context_tokens: float = 2048) ->
         rule="right-size",
         question="The smallest GPU for a model.",
         source=SOURCE,
-        inputs=[given("context", f"{context_tokens:,.0f}", context_tokens != 2048)],
+        inputs=[given("context", f"{context_tokens:,.0f}", context is not None)],
         tables=tables,
         differences=differences(chosen, with_classes=model is None),
         notes=notes(chosen, context_tokens),

@@ -37,6 +37,7 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input
@@ -61,7 +62,7 @@ RATES = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
 
 
 @dataclass(frozen=True)
-class RuntimeQuestion:
+class RuntimeQuestion(Spoken):
     """Work and GPUs; the defaults are the seed's own example of inference."""
 
     parameters: float = 7e9
@@ -79,7 +80,7 @@ class RuntimeQuestion:
     @classmethod
     def usual(cls, training: bool) -> RuntimeQuestion:
         """The seed's own example of either kind."""
-        return cls(tokens=10000, training=True) if training else cls()
+        return cls(tokens=10000, training=True, said=frozenset()) if training else cls()
 
     def workload(self) -> WorkloadProfile:
         """The seed's counts: 2 or 6 FLOP a parameter and token; weights read once, or twenty times in training."""
@@ -122,13 +123,12 @@ def notes_of_training(q: RuntimeQuestion, stand_in: StandIn) -> list[str]:
 
 def inputs(q: RuntimeQuestion, workload: WorkloadProfile) -> list[Input]:
     """What was said, and what was taken from the seed's own example."""
-    usual = RuntimeQuestion.usual(q.training)
     return [
-        given("parameters", f"{billions(q.parameters):,.3g}B", q.parameters != usual.parameters),
-        given("tokens", f"{q.tokens:,.0f}", q.tokens != usual.tokens),
-        given("precision", q.precision, q.precision != usual.precision),
+        given("parameters", f"{billions(q.parameters):,.3g}B", "parameters" in q.said),
+        given("tokens", f"{q.tokens:,.0f}", "tokens" in q.said),
+        given("precision", q.precision, "precision" in q.said),
         given("memory moved", f"{workload.memory_accessed_gb:g} GB", q.memory_accessed_gb is not None),
-        given("efficiency", f"{q.efficiency:g}", q.efficiency != usual.efficiency),
+        given("efficiency", f"{q.efficiency:g}", "efficiency" in q.said),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.places import list_discounts
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
 from gpufleet.compat.rules.savings import (
     ENVIRONMENTS,
@@ -24,6 +25,8 @@ from gpufleet.compat.rules.savings import (
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd, usd_per_hour
 from gpufleet.results.base import Figure
@@ -36,10 +39,11 @@ WEEKS_PER_MONTH = HOURS_PER_MONTH / (DAYS_PER_WEEK * DAY / HOUR)
 PREFERRED_REGION = "us-east-1"
 EXAMPLE_INSTANCE = "g4dn.xlarge"
 SEED_HOURS_OFF = 12.0
+COMMITMENTS = {PriceKind.COMMIT_1Y: "1 year", PriceKind.COMMIT_3Y: "3 years"}
 
 
 @dataclass(frozen=True)
-class SavingsQuestion:
+class SavingsQuestion(Spoken):
     """A machine or a price, how many and how long; the savings are the seeds' own where nothing is said."""
 
     instance: str | None = None
@@ -68,6 +72,7 @@ class Machine:
     price_usd_per_hour: float
     on_demand: Offer | None = None
     spot: Offer | None = None
+    committed: tuple[Offer, ...] = ()
 
 
 def savings_answer(q: SavingsQuestion) -> RuleAnswer:
@@ -83,7 +88,7 @@ def savings_answer(q: SavingsQuestion) -> RuleAnswer:
         f"{q.hours_per_month:g} hours a month.",
         source=SOURCE,
         inputs=[
-            given("spot saving", f"{q.spot_ratio:.0%}", q.spot_ratio != SPOT_RATIO),
+            given("spot saving", f"{q.spot_ratio:.0%}", "spot_ratio" in q.said),
             given("off", f"{q.hours_off_per_day:g} h a day", q.night is not None),
         ],
         tables=[own] if q.is_own else [environments, own],
@@ -112,12 +117,13 @@ def machine_of(q: SavingsQuestion, tables: Catalog) -> Machine:
         return Machine("machine", q.price_usd_per_hour)
     name = resolve_instance(tables, q.instance or EXAMPLE_INSTANCE).name
     on_demand, spot = (offer_of(tables, name, kind) for kind in (PriceKind.ON_DEMAND, PriceKind.SPOT))
+    committed = tuple(filter(None, (offer_of(tables, name, kind) for kind in COMMITMENTS)))
     price = q.price_usd_per_hour
     if price is None and on_demand is not None:
         price = on_demand.price_per_instance_usd_per_hour
     if price is None:
         raise UsageError(f"no on-demand price of {name} is held here", hint="Give one with --price.")
-    return Machine(name, price, on_demand, spot)
+    return Machine(name, price, on_demand, spot, committed)
 
 
 def offer_of(tables: Catalog, instance: str, kind: PriceKind) -> Offer | None:
@@ -136,7 +142,9 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
     return [
         usd_row("on demand", full, today, "" if machine.on_demand else "at your price"),
         usd_row(spot, cost_after(full, q.spot_ratio), month_today(q, machine.spot), spot_said(machine)),
-        *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING, SCHEDULED_SHUTDOWN_SAVING)),
+        *(range_row(saving, full) for saving in SPOT_SAVINGS),
+        committed_row(q, machine, full),
+        range_row(SCHEDULED_SHUTDOWN_SAVING, full),
         usd_row(nights, cost_after(full, off), at_night, night_said(q)),
     ]
 
@@ -182,11 +190,37 @@ def clock(hour: float) -> str:
 
 
 def range_row(saving: SavingRange, full: float) -> RuleRow:
-    """The costs that a range of savings leaves; the catalog holds no commitments."""
+    """The costs that a range of savings leaves."""
     least, most = (cost_after(full, ratio) for ratio in (saving.high_ratio, saving.low_ratio))
-    said = "no commitment prices are held here" if saving is RESERVED_SAVING else ""
     name = f"{saving.name}, {saving.low_ratio:.0%}-{saving.high_ratio:.0%}"
-    return RuleRow(name=name, seed=f"{usd(least)}-{usd(most)}", ours_text=said)
+    return RuleRow(name=name, seed=f"{usd(least)}-{usd(most)}")
+
+
+def committed_row(q: SavingsQuestion, machine: Machine, full: float) -> RuleRow:
+    """The costs that the seeds' range leaves, beside the cheapest commitment to this machine that the catalog holds."""
+    row = range_row(RESERVED_SAVING, full)
+    if not machine.committed:
+        return row.model_copy(update={"ours_text": committed_elsewhere()})
+    least = min(machine.committed, key=offer_usd_per_hour)
+    ours = exact(at_price(q, offer_usd_per_hour(least)), USD)
+    said = "; ".join(committed_said(offer, machine.price_usd_per_hour) for offer in machine.committed)
+    return row.model_copy(update={"ours": ours, "ours_text": said})
+
+
+def committed_said(offer: Offer, usd_per_hour_on_demand: float) -> str:
+    """What a commitment saves."""
+    return (
+        f"{COMMITMENTS[offer.price_kind]} saves {saving_ratio(usd_per_hour_on_demand, offer_usd_per_hour(offer)):.0%}"
+    )
+
+
+def committed_elsewhere() -> str:
+    """What commitments save where the catalog holds them, of a machine for which it holds none."""
+    rows = [
+        row for row in list_discounts(load_catalog()).rows if row.num_held and PriceKind(row.price_kind) in COMMITMENTS
+    ]
+    saves = [f"{COMMITMENTS[PriceKind(row.price_kind)]} saves {row.held_median_ratio:.0%}" for row in rows]
+    return f"none held of this machine; of others {', '.join(saves)}" if saves else "no commitment prices are held here"
 
 
 def environment_row(tables: Catalog, environment: Environment) -> RuleRow:
@@ -234,7 +268,7 @@ def differences(q: SavingsQuestion) -> list[str]:
 
 def price_notes(tables: Catalog, names: list[str]) -> list[str]:
     """Source, region and date of every price that was used."""
-    kinds = (PriceKind.ON_DEMAND, PriceKind.SPOT)
+    kinds = (PriceKind.ON_DEMAND, PriceKind.SPOT, *COMMITMENTS)
     offers = [offer for name in names for kind in kinds if (offer := offer_of(tables, name, kind))]
     said = {
         f"{o.price_kind.value.replace('_', ' ')}: {o.source} of {o.as_of}, {o.region}, {o.basis.value} prices"

@@ -9,6 +9,7 @@ from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculat
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
+from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
@@ -20,7 +21,7 @@ INPUT_TOKENS, OUTPUT_TOKENS = 1000, 200
 
 
 @dataclass(frozen=True)
-class ScalingQuestion:
+class ScalingQuestion(Spoken):
     """GPUs, strategies and load; the model's size is that of its FP16 weights."""
 
     num_gpus: int = 8
@@ -32,9 +33,9 @@ class ScalingQuestion:
     gpu: str = "A100-80GB"
 
 
-def half_precision_gb(model: str | None) -> float:
-    """Weights of a named model in FP16, else the seed's 14 GB. [GB]"""
-    return FP16_BYTES * parameters_of(model, ScalingQuestion.model_size_gb * GB / FP16_BYTES) / GB
+def half_precision_gb(model: str | None) -> float | None:
+    """Weights of a named model in FP16, where one is named. [GB]"""
+    return None if model is None else FP16_BYTES * parameters_of(model) / GB
 
 
 def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
@@ -48,7 +49,7 @@ def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
         rule="scaling",
         question=f"{q.num_gpus} GPUs, {q.model_size_gb:,.4g} GB of model, batch {q.batch}.",
         source=SOURCE,
-        inputs=[given("communication overhead", f"{q.overhead:g}", q.overhead != ScalingQuestion.overhead)],
+        inputs=[given("communication overhead", f"{q.overhead:g}", "overhead" in q.said)],
         tables=[RuleTable(title="strategy", rows=rows)],
         differences=differences(q),
         notes=[

@@ -55,9 +55,9 @@ def model_of(name: str | None, parameters: float) -> StandIn:
     return StandIn(arch.name, arch, num_parameters(arch), note)
 
 
-def parameters_of(model: str | None, usual: float) -> float:
-    """Parameters of a named model, exact; else the usual."""
-    return usual if model is None else float(num_parameters(read_model(model, shipped_architecture)))
+def parameters_of(model: str) -> float:
+    """Parameters of a named model, exact."""
+    return float(num_parameters(read_model(model, shipped_architecture)))
 
 
 def checkpoint_bytes(arch: Architecture, precision: str) -> float:
