@@ -9,7 +9,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from statistics import fmean
 
@@ -140,8 +140,9 @@ def groups_of(unseen: Sequence[tuple[str, str, ScoredFigure]]) -> list[Group]:
     return [Group(*key, figures) for key, figures in sorted(found.items())]
 
 
+@lru_cache(maxsize=1)
 def memory_groups() -> list[Group]:
-    """Peak memory under constants that the row's source had no part in."""
+    """Peak memory under constants that the row's source had no part in: of the published rows, fitted once."""
     shipped = load_training_memory_constants()
     every = [each for path in PUBLISHED if path.is_file() for each in measured_rows(path, shipped)]
     rows = [each for each in every if not each.is_out_of_memory]

@@ -131,7 +131,7 @@ class Durations:
     def _of_training(self, kind: str, asked: tuple[tuple[str, str], ...], gpu: str, gpus: int) -> Duration:
         call = plan_train if kind == "train" else plan_finetune
         words: dict[str, Any] = dict(asked)
-        plan: TrainingPlan = call(model_of(words, kind), self.tables, **{**words, "gpus": [f"{gpu}:{gpus}"]})
+        plan: TrainingPlan = call(model_of(words, kind), self.tables, **{**words, "gpus": [f"{gpu}:{gpus}"], **ONE_ROW})
         if not plan.is_feasible:
             raise Infeasible(f"it does not run on {gpus}x {gpu}")
         finish = plan.answer.finish_s
@@ -141,7 +141,7 @@ class Durations:
         words: dict[str, Any] = {"deadline": UNHURRIED, **dict(asked)}
         words = {BATCH_WORDS.get(name, name): value for name, value in words.items()}
         model = model_of(words, "batch")
-        plan = batch_plan(model, self.tables, {**words, "gpus": [gpu]})
+        plan = batch_plan(model, self.tables, {**words, "gpus": [gpu], **ONE_ROW})
         if not plan.is_feasible:
             raise Infeasible(f"it does not run on {gpu}")
         answer = plan.deployments[0]
@@ -222,6 +222,8 @@ def stream_of(stated: StatedJob) -> tuple[StreamWords, Mapping[str, str]]:
     return words, {**rest, "requests": str(requests)}
 
 
+ONE_ROW = {"rows": 1}
+"""Of a plan that tells how long a job takes, only the first row is read."""
 BATCH_WORDS = {"in": "input_tokens", "out": "output_tokens"}
 USUAL_TOKENS = {"in": 1000, "out": 200}
 

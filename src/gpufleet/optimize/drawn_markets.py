@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, IntArray
+from gpufleet.domain.arrays import AnyArray, BoolArray
 from gpufleet.domain.availability import AvailabilityFit
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket, mean_up_s, on_longer_ticks
@@ -82,7 +82,7 @@ class DrawnMarkets:
         luck = drawn_luck(self.dice(), question, DRAWS)
         return float((luck.work_s + luck.restart_s).mean())
 
-    def nodes(self, num_ticks: int) -> IntArray:
+    def nodes(self, num_ticks: int) -> AnyArray:
         """Machines that zones have, for so many ticks at least: the same draws for all jobs of about that length."""
         length = LEAST_DRAWN_TICKS
         while length < num_ticks:
@@ -90,9 +90,9 @@ class DrawnMarkets:
         return self._nodes_of(length)
 
     @cached_property
-    def _nodes_of(self) -> Callable[[int], IntArray]:
-        def drawn(length: int) -> IntArray:
-            return drawn_nodes(self.dice(), self.fit, self.zones, DRAWS, length, MOST_NODES)
+    def _nodes_of(self) -> Callable[[int], AnyArray]:
+        def drawn(length: int) -> AnyArray:
+            return drawn_nodes(self.dice(), self.fit, self.zones, DRAWS, length, MOST_NODES).astype(np.int16)
 
         return lru_cache(maxsize=KEPT_LENGTHS)(drawn)
 

@@ -93,10 +93,11 @@ class TrainingRun:
             *map(ends_of, (self.failures_per_gpu_hour, per_hour, wait_s, self.recovery_s)), strict=True
         )
         work = [np.array(each) for each in ends_of(work_s)]
+        expected = self.times(work[1], *usual)
         found = (
-            end_of_run(self.times, work[1], usual, work[0], low, -1),
-            self.times(work[1], *usual),
-            end_of_run(self.times, work[1], usual, work[2], high, 1),
+            end_of_run(self.times, expected, work[1], usual, work[0], low, -1),
+            expected,
+            end_of_run(self.times, expected, work[1], usual, work[2], high, 1),
         )
         return Spread(*(float(each.elapsed_s) for each in found)), Spread(*(float(each.paid_s) for each in found))
 
@@ -105,8 +106,9 @@ class TrainingRun:
         unsure = (self.failures_per_gpu_hour, per_hour, wait_s, self.recovery_s)
         usual = [each.expected for each in unsure]
         planned = [planned_value(promise.confidence, each) for each in unsure]
-        slow_s = np.array(promise.slow_s(work_s))
-        return float(end_of_run(self.times, np.array(work_s.expected), usual, slow_s, planned, 1).elapsed_s)
+        usual_s, slow_s = np.array(work_s.expected), np.array(promise.slow_s(work_s))
+        expected = self.times(usual_s, *usual)
+        return float(end_of_run(self.times, expected, usual_s, usual, slow_s, planned, 1).elapsed_s)
 
     def times(self, work_s: FloatArray, failures: float, per_hour: float, wait_s: float, recovery_s: float) -> RunTimes:
         """One run."""

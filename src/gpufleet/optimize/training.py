@@ -161,6 +161,7 @@ def beyond(expected: RunTimes, moved: Sequence[RunTimes], sign: int) -> RunTimes
 
 def end_of_run(
     times: Callable[..., RunTimes],
+    expected: RunTimes,
     work_s: FloatArray,
     usual: Sequence[float],
     moved_work_s: FloatArray,
@@ -168,8 +169,11 @@ def end_of_run(
     sign: int,
 ) -> RunTimes:
     """An end of the ranges of runs, `times` of their work and of what is usual: each is moved alone, up or down."""
-    alone = [times(work_s, *[*usual[:i], each, *usual[i + 1 :]]) for i, each in enumerate(moved)]
-    return beyond(times(work_s, *usual), [times(moved_work_s, *usual), *alone], sign)
+    alone = [
+        expected if each == usual[i] else times(work_s, *[*usual[:i], each, *usual[i + 1 :]])
+        for i, each in enumerate(moved)
+    ]
+    return beyond(expected, [times(moved_work_s, *usual), *alone], sign)
 
 
 def ending(elapsed_s: FloatArray) -> FloatArray:
@@ -277,17 +281,18 @@ class Placing:
 
         spreads = (failures, taken, wait, recovered)
         usual = [each.expected for each in spreads]
+        expected = times(work_s, *usual)
         slow = np.maximum(1 + goal.headroom_ratio, slow_ratio(goal.confidence, high_ratio))
 
         def end(work: FloatArray, others: Sequence[float], sign: int) -> RunTimes:
-            return end_of_run(times, work_s, usual, work, others, sign)
+            return end_of_run(times, expected, work_s, usual, work, others, sign)
 
         return Ways(
             rated,
             machines,
             work_s,
             write_s,
-            times(work_s, *usual),
+            expected,
             end(work_s * low_ratio, [each.low for each in spreads], -1),
             end(work_s * high_ratio, [each.high for each in spreads], 1),
             end(work_s * slow, [planned_value(goal.confidence, each) for each in spreads], 1).elapsed_s,
