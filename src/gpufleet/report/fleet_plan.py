@@ -173,7 +173,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("name", "model", where="text"),
         Column("asked", "requests/s", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         Column("where", "region", priority=region_priority(fleet, 3), where="text"),
         Column("bought", "price", where="text", qualifies=True),
         Column("gpus", "GPUs", priority=1, where="text"),
