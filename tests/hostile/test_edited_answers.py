@@ -14,11 +14,13 @@ from tests.hostile.valid_questions import SPOT_LOG
 from gpufleet.cli import main
 from gpufleet.inputs.spot_log import read_spot_log
 
-JOBS = """pools:
+JOBS = """start: 2026-11-30 08:00
+pools:
   lab: {gpu: L4, gpus: 4}
 jobs:
   - {name: a, work: 1h, gpus: 2, deadline: 9h, command: "echo a"}
   - {name: b, work: 1h, gpus: 4, deadline: 9h, after: [a]}
+  - {name: c, work: 1h, deadline: 2026-11-29 08:00}
 """
 Ask = Callable[..., Any]
 
@@ -51,6 +53,8 @@ EDITS: dict[str, tuple[str, object]] = {
     "another millennium": ("start", "9999-12-31T00:00:00"),
     "a reason that nobody knows": ("runs.0.why_now.code", "weather"),
     "a reason without its figures": ("runs.1.why_now.figures", {}),
+    "a schedule without end": ("makespan_s", 1e300),
+    "a deadline without end": ("runs.0.deadline_s", -1e300),
     "a slot of nothing": ("slot_s", 0.0),
 }
 

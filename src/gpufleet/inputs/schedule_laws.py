@@ -19,8 +19,8 @@ def broken_laws(plan: SchedulePlan) -> Iterator[str]:
     pools, runs = {pool.pool: pool for pool in plan.pools}, {run.job: run for run in plan.runs}
     if len(pools) < len(plan.pools) or len(runs) < len(plan.runs):
         yield "two pools or two jobs have one name"
-    if not 0 < plan.slot_s <= LONGEST_S:
-        yield f"slot_s is {plan.slot_s:g}"
+    if not (0 < plan.slot_s <= LONGEST_S and plan.makespan_s <= LONGEST_S):
+        yield f"a slot of {plan.slot_s:g} s, or a schedule of {plan.makespan_s:g} s"
     if plan.start is not None and not FIRST_YEAR <= plan.start.year <= LAST_YEAR:
         yield f"it starts in the year {plan.start.year}"
     figures = (plan.usd, plan.kwh, plan.makespan_s, plan.late_weighted_hours, plan.edf_late_weighted_hours)
@@ -73,15 +73,10 @@ def wrong_of_run(
     if not run.pieces or not all(is_after(*pair) for pair in zip(run.pieces, [*run.pieces[1:], None], strict=True)):
         yield "it runs at no time, or its pieces are not one after the other"
         return
-    amounts = (
-        run.late_s,
-        run.late_weighted_hours,
-        run.priority,
-        run.usd,
-        run.kwh,
-        run.earliest_s,
-        run.deadline_s or 0.0,
-    )
+    moments = (run.earliest_s, run.deadline_s or 0.0, run.late_s)
+    amounts = (run.late_s, run.late_weighted_hours, run.priority, run.usd, run.kwh)
+    if not all(abs(moment_s) <= LONGEST_S for moment_s in moments):
+        yield "its earliest begin, its deadline or its lateness is without end"
     if not all(is_amount(value) for value in amounts) or not 0 < run.work.value <= LONGEST_S:
         yield "its work, lateness, cost or energy is below zero, nothing, or without end"
     for name in run.after:
