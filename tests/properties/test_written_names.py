@@ -117,7 +117,7 @@ def names_of(tags: list[str]) -> set[str]:
 
 def page_of(text: str) -> Page:
     columns = (Column("gpu", "GPU"), Column("note", "note", below=True))
-    table = Table(columns, ({"gpu": text, "note": text},), title=f"t{text}", notes=[text])
+    table = Table(columns, ({"gpu": text, "note": text},), title=f"t{text}", notes=[f"n{text}"])
     return Page(headline=f"h{text}", tables=(table,), notes=[f"n{text}"])
 
 
