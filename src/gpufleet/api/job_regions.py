@@ -307,7 +307,7 @@ def inputs_of(asked: JobRegionRequest, plan: JobPlan) -> list[Input]:
     given = [
         Input(name=row.label or row.name, value=shown(row, v), origin="given")
         for row, v in said
-        if row.field in asked.said
+        if v is not None and row.field in asked.said
     ]
     return [*given, Input(name="plan", value=plan.input_hash, origin="file")]
 

@@ -119,7 +119,7 @@ def test_gpus_in_time_are_no_fewer_than_those_that_hold_it() -> None:
     assert held is not None
     assert timely is not None
     assert timely.value >= held.value
-    assert [i.name for i in answer.inputs if i.origin == "given"] == ["train on", "within"]
+    assert [i.name for i in answer.inputs if i.origin == "given"] == ["GPU memory", "train on", "within"]
 
 
 def test_no_number_of_gpus_is_in_time_for_everything() -> None:
