@@ -65,14 +65,14 @@ def chosen_runtime(
 def usual_runtime(model: EncoderModel, gpu: Accelerator | None = None, formats: Collection[str] = ()) -> Runtime:
     """What people serve such a model with: of those with these formats the first in rank that runs on the device.
 
-    transformers for all other models and formats, and on devices where none of those runs.
+    transformers for all other models and formats.
     """
     runtimes = load_runtimes()
     ranked = [
         (each.usual.rank, each.name) for each in runtimes.values() if each.usual and model.family in each.usual.families
     ]
     usual = [runtimes[name] for _, name in sorted(ranked) if set(formats) <= set(runtimes[name].formats)]
-    there = [each for each in (*usual, runtimes[FOR_ALL_OTHERS]) if gpu is None or each.runs_on(gpu)]
+    there = [each for each in usual if gpu is None or each.runs_on(gpu)]
     return (there or usual or [runtimes[FOR_ALL_OTHERS]])[0]
 
 
