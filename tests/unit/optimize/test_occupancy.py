@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.properties.random_schedules import random_grid
 
-from gpufleet.optimize.schedule.at_once import inherited_deadlines, ordered
+from gpufleet.domain.schedule import DayPrices, Pool, ScheduledJob, Way
+from gpufleet.optimize.schedule.at_once import (
+    begun_sooner,
+    edf_schedule,
+    inherited_deadlines,
+    ordered,
+    thrifty_schedule,
+)
 from gpufleet.optimize.schedule.grid import Grid, Held, Placement, SlotJob, SlotWay
 from gpufleet.optimize.schedule.occupancy import MOST_GAPS, PoolOccupancy
 
@@ -112,6 +122,105 @@ def test_holes_are_those_of_looking_everywhere(seed: int) -> None:
                 book.taken.append((way, found))
             if book.taken and dice.random() < 0.2:
                 pool.give_back(*book.taken.pop(int(dice.integers(len(book.taken)))))
+
+
+def test_a_power_cap_is_met_to_the_watt() -> None:
+    for watts, start in ((800.0, 0), (799.0, 3)):
+        pool = PoolOccupancy(one_pool(Pool("own", "A100", 8, "owned", DayPrices((0.0,)), 400.0, watts)), 0)
+        way = SlotWay(0, 1000, 3, 0, 400)
+        for at in (0, start):
+            assert pool.first_hole(way, 0, 3).start == at
+            pool.take(way, Placement(0, ((at, 3),)))
+
+
+def test_the_cheapest_hours_of_a_day_are_found_behind_a_long_run() -> None:
+    """All GPUs are busy for sixty hours, and the hour before midnight is the cheapest: the next is the 71st."""
+    hours = DayPrices((3.0,) * 23 + (1.0,))
+    grid = one_pool(Pool("cloud", "A100", 2, "on-demand", hours, 400.0), work_s=100 * 3600.0)
+    pool, book = PoolOccupancy(grid, 0), SlotBook(grid, 0)
+    whole = SlotWay(0, 2000, 60, 0, 0), Placement(0, ((0, 60),))
+    pool.take(*whole)
+    book.taken.append(whole)
+    one = SlotWay(0, 1000, 1, 0, 0)
+    assert pool.cheapest_hole(one, 0, 100, 1) == book.cheapest(one, 0, 100, 1) == (71, -1)
+    assert pool.cheapest_hole(one, 0, 71, 1) == book.cheapest(one, 0, 71, 1) == (60, -1)
+    assert pool.cheapest_hole(one, 0, 60, 1) is None
+
+
+def one_pool(pool: Pool, work_s: float = 3600.0) -> Grid:
+    return Grid((pool,), (ScheduledJob("a job", (Way(pool.name, 1000, work_s, 0.0),), 0.0, math.inf),), 3600.0)
+
+
+def best_of(
+    book_of: Sequence[SlotBook], grid: Grid, number: int, ways: Sequence[int], earliest: int, left: float
+) -> Any:
+    """Of the holes on all ways that can be paid: the least late, then the cheapest, the first and the thriftiest."""
+    job = grid.jobs[number]
+    holes = [book_of[job.ways[way].pool].hole(job, way, earliest) for way in ways]
+    paid = [hole for hole in holes if hole.end <= grid.serial_end and grid.rent_of(number, hole) <= left]
+    return min(
+        paid,
+        key=lambda p: (grid.late(number, p), grid.milli_usd(number, p), p.end, grid.watt_slots(number, p)),
+        default=None,
+    )
+
+
+def at_once(grid: Grid, *, thrifty: bool) -> list[Placement] | None:
+    """Jobs by the deadlines that they leave each other, each in its best hole, paid from what is left."""
+    books = [SlotBook(grid, number) for number in range(len(grid.pools))]
+    deadlines, left = inherited_deadlines(grid), grid.budget_milli_usd
+    placed: dict[int, Placement] = {}
+    for number in ordered(grid.jobs, lambda job: (deadlines[job], job)):
+        job = grid.jobs[number]
+        own = [way for way in grid.possible[number] if grid.pools[job.ways[way].pool].kind == "owned"]
+        ways = own if thrifty and own else grid.possible[number]
+        earliest = max([job.earliest, *(placed[before].end for before in job.after)])
+        found = best_of(books, grid, number, ways, earliest, left)
+        if found is None:
+            return None
+        placed[number] = found
+        way = job.ways[found.way]
+        books[way.pool].taken.append((way, found))
+        left -= grid.rent_of(number, found)
+    return [placed[number] for number in range(len(grid.jobs))]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_all_at_once_is_each_job_in_its_best_hole(seed: int) -> None:
+    grid = random_grid(np.random.default_rng([10, seed]), 8)
+    plain, thrifty = (at_once(grid, thrifty=is_thrifty) for is_thrifty in (False, True))
+    assert edf_schedule(grid) == (thrifty if plain is None else plain)
+    assert thrifty_schedule(grid) == thrifty
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slack_schedule_begins_each_run_in_the_first_hole_unless_hours_differ_in_price(seed: int) -> None:
+    """Jobs of one way each, one after the other with a pause between; then each as soon as there is room."""
+    grid = random_grid(np.random.default_rng([11, seed]), 6)
+    order = ordered(grid.jobs, lambda job: (0, job))
+    slack: dict[int, Placement] = {}
+    end = grid.last_fixed + 1
+    for number in order:
+        way = grid.possible[number][0] if grid.possible[number] else 0
+        job = grid.jobs[number].ways[way]
+        slack[number] = Placement(way, ((end, job.slots),), -1 if job.gpus else 0)
+        end += job.slots + 1
+    chosen = [slack[number] for number in range(len(order))]
+    far_off = Held(SlotWay(0, 0, 1, 0, 0), Placement(0, ((2 * end, 0),)))
+    far = replace(grid, held=(far_off,))
+    books = [SlotBook(grid, number) for number in range(len(grid.pools))]
+    sooner: dict[int, Placement] = {}
+    for number in order:
+        wanted, job = chosen[number], grid.jobs[number]
+        way = job.ways[wanted.way]
+        is_flat = len(set(grid.pools[way.pool].prices.usd_per_hour)) == 1
+        after = [job.earliest, *(sooner[before].end for before in job.after)]
+        start, lane = books[way.pool].first(way, max([*after, *([] if is_flat else [wanted.start])]), way.slots)
+        sooner[number] = Placement(wanted.way, ((start, way.slots),), lane)
+        books[way.pool].taken.append((way, sooner[number]))
+    found = [sooner[number] for number in range(len(order))]
+    is_better = far.score(found) <= far.score(chosen) and far.rent(found) <= far.budget_milli_usd
+    assert list(begun_sooner(far, chosen)) == (found if is_better else chosen)
 
 
 def test_runs_that_nobody_moves_are_there_from_the_beginning() -> None:
