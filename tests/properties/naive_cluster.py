@@ -75,6 +75,7 @@ class Server:
         self.place, self.rules, self.table, self.copy, self.role = place, copy.rules, copy.table, number, role
         self.state, self.prefix_tokens = READY if is_ready else OFF, prefix_tokens
         self.steps, self.busy_s, self.turn, self.clock_s = 0, 0.0, 0, 0.0
+        self.paid_s, self.paid_from_s = 0.0, math.nan
         self.forget_all()
 
     def forget_all(self) -> None:
@@ -169,12 +170,16 @@ class NaiveCluster:
         self.unrouted: list[Sequence] = []
         self.ended: list[Sequence] = []
         self.changes = list(cluster.changes)
-        self.turns, self.now_s = 0, -math.inf
+        self.turns, self.now_s = 0, min([*asked.arrival_s[:1], *(change.time_s for change in self.changes)])
+        for server in self.servers:
+            server.paid_from_s = self.now_s
 
     def run(self) -> None:
         while self.happen():
             while self.ended:
                 self.follow_up(self.ended.pop())
+        for server in self.servers:
+            self.become(server, OFF)
 
     def happen(self) -> bool:
         """At one time steps end first, then replicas change, then requests come."""
@@ -184,9 +189,10 @@ class NaiveCluster:
         )
         comes_s = math.inf if comes is None else comes.ready_s
         changes_s = self.changes[0].time_s if self.changes else math.inf
-        self.now_s = min(server.end_s, comes_s, changes_s)
-        if self.now_s == math.inf:
+        next_s = min(server.end_s, comes_s, changes_s)
+        if next_s == math.inf:
             return False
+        self.now_s = next_s
         if server.end_s == self.now_s:
             self.end_step(server)
             self.begin_step(server)
@@ -225,12 +231,20 @@ class NaiveCluster:
     def change(self, server: Server, state: int) -> None:
         if state == OFF:
             self.lose(server)
-        server.state = state
+        self.become(server, state)
         if state == READY:
             waited, self.unrouted = self.unrouted, []
             for each in waited:
                 self.deliver(each)
         self.retire(server)
+
+    def become(self, server: Server, state: int) -> None:
+        """A replica is paid for from the moment that it is switched on to the moment that it is off."""
+        if server.state == OFF:
+            server.paid_from_s = self.now_s
+        else:
+            server.paid_s, server.paid_from_s = server.paid_s + self.now_s - server.paid_from_s, self.now_s
+        server.state = state
 
     def lose(self, server: Server) -> None:
         if server.end_s < math.inf:
@@ -241,7 +255,7 @@ class NaiveCluster:
 
     def retire(self, server: Server) -> None:
         if server.state == DRAINING and server.end_s == math.inf and not server.waiting:
-            server.state = OFF
+            self.become(server, OFF)
 
     def deliver(self, each: Sequence) -> None:
         server = self.route(each)

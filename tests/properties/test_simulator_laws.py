@@ -195,7 +195,7 @@ def test_the_rules_told_step_by_step_come_to_the_same_where_every_block_counts(
 
 
 def check_against_the_naive(cluster: Cluster, asked: Requests, seed: int) -> None:
-    """Answers of every request and the time that each replica computed, in the order in which requests were asked."""
+    """Answers of every request in the order in which they were asked; how long each replica computed and was paid."""
     running, naive = Running(cluster, asked, dice(seed)), NaiveCluster(cluster, asked, dice(seed))
     while running.go_on():
         pass
@@ -204,8 +204,10 @@ def check_against_the_naive(cluster: Cluster, asked: Requests, seed: int) -> Non
     for name in COLUMNS:
         told = np.array([getattr(each, name) for each in naive.sequences])
         np.testing.assert_allclose(rows[name], told, rtol=1e-9, atol=1e-9, err_msg=name)
-    busy_s = [server.busy_s for server in naive.servers]
-    np.testing.assert_allclose(done.busy_s, busy_s, rtol=1e-9, atol=1e-9, err_msg="busy_s")
+    for name in ("busy_s", "paid_s"):
+        told = np.array([getattr(server, name) for server in naive.servers])
+        np.testing.assert_allclose(getattr(done, name), told, rtol=1e-9, atol=1e-9, err_msg=name)
+    assert done.end_s == pytest.approx(naive.now_s, rel=1e-12)
 
 
 @settings(max_examples=FEWER)

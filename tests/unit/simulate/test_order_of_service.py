@@ -11,7 +11,8 @@ from tests.properties.random_clusters import table_of
 
 from gpufleet.domain.replay import ANSWERED, REFUSED, TIMED_OUT, TOO_LONG, Replay
 from gpufleet.domain.requests import Requests
-from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, replay
+from gpufleet.simulate.cluster import Change, Cluster, Copy, EngineRules, Member, replay
+from gpufleet.simulate.state import READY, STARTING
 
 STEP_S = 1e-3
 ONE_AT_A_TIME = EngineRules(largest_batch=1, step_tokens=512, num_blocks=1000)
@@ -90,3 +91,22 @@ def test_a_prompt_is_cut_into_as_many_steps_as_the_budget_makes_of_it(budget: in
     rules = replace(ONE_AT_A_TIME, step_tokens=budget)
     happened = replay(alone(rules), asked([0.0], [0], tokens=64))
     assert happened.first_token_s[0] == pytest.approx(64 / budget * STEP_S)
+
+
+@pytest.mark.parametrize(("longest_tokens", "fate"), [(20, ANSWERED), (19, TOO_LONG)])
+def test_a_request_as_long_as_the_context_is_served(longest_tokens: int, fate: int) -> None:
+    happened = replay(alone(replace(ONE_AT_A_TIME, longest_tokens=longest_tokens)), asked([0.0], [0]))
+    assert happened.fate.tolist() == [fate]
+
+
+def test_those_that_wait_in_front_are_counted_until_a_replica_is_ready() -> None:
+    """Four come within four seconds, and the only replica is ready after ten: then all are served."""
+    one = Copy(replace(ONE_AT_A_TIME, largest_batch=8), table_of(STEP_S))
+    late = Cluster((one,), (Member(is_ready=False),), changes=(Change(0.0, 0, STARTING), Change(10.0, 0, READY)))
+    happened = replay(late, asked([0.0, 1.0, 2.0, 4.0], [0] * 4))
+    at_once = happened.timeline.waiting[happened.timeline.time_s < 4.0]
+    assert at_once.max() == 3
+    assert sorted(at_once.tolist()) == at_once.tolist()
+    assert happened.timeline.waiting[-1] == 0
+    assert happened.first_token_s.min() >= 10.0
+    assert happened.is_answered.all()

@@ -26,10 +26,9 @@ def beaten_offers(problem: MixProblem) -> BoolArray:
     if problem.shares:
         return beaten
     replaceable = matching_ways(problem)
-    usable = problem.most_machines > 0
     for o in range(problem.num_offers):
         ways = np.flatnonzero(problem.offer_of_way == o)
-        rivals = np.flatnonzero(takes_no_more(problem, o) & usable & ~beaten)
+        rivals = np.flatnonzero(takes_no_more(problem, o) & ~beaten)
         matches = (replaceable[np.ix_(ways, problem.offer_of_way == v)].any(axis=1).all() for v in rivals)
         beaten[o] = any(matches)
     return beaten
