@@ -69,7 +69,7 @@ def test_limits_that_nothing_keeps_end_with_three_and_the_smallest_change(ask_gp
     [
         (("--shares", "aws=60%,gcp=60%"), 2, "120% together"),
         (("--shares", "aws=160%"), 2, "cannot read a share"),
-        (("--shares", "aws=60%,gcp=40%"), 3, "nothing to rent from gcp"),
+        (("--shares", "aws=60%,gcp=40%"), 2, "not asked for"),
         (("--shares", "amazon=100%"), 2, "cloud is called aws"),
         (("--quota", "aws:us-eas-1:H100=8"), 2, "Did you mean us-east-1"),
         (("--quota", "awz:H100=8"), 2, "unknown cloud 'awz'"),

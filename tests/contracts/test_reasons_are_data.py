@@ -35,7 +35,7 @@ QUESTIONS = [
     "plan batch bert-base-uncased --requests 1e9 --in 128 --deadline 1h",
     *(f"fit {model} --gpus L4:3 --context 8k" for model in MODELS[:3]),
 ]
-WORDED = {"reason", "best", "detail", "code", "figures", "missed_by", "refusal", "input_hash"}
+WORDED = {"reason", "best", "detail", "code", "figures", "missed_by", "refusal", "input_hash", "seal"}
 
 
 def code_alone(reason: Reason) -> str:

@@ -68,7 +68,7 @@ def test_a_job_of_the_fleet_saves_what_the_same_job_does_alone(fleet: SpotFleet)
 def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plan of which nothing but its machines is asked here."""
     plan = gpufleet.plan_serve(
-        "llama-3.1-8b", rate="6/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="A10G", clouds="aws"
+        "llama-3.1-8b", rate="20/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="L40S", clouds="aws"
     )
     path = tmp_path_factory.mktemp("planned") / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")
@@ -94,14 +94,22 @@ def test_a_row_of_the_fleet_and_the_plan_of_that_service_agree(
 ) -> None:
     """Whether it may run on spot, why it may not, what that saves and how long it is short."""
     folder, plan = tmp_path_factory.mktemp("agree"), ServePlan.model_validate_json(plan_file.read_bytes())
-    answer = plan.answer.model_copy(update={"instance_count": machines, "replicas": machines})
+    answer = plan.answer.model_copy(
+        update={
+            "instance_count": machines,
+            "replicas": machines,
+            "usd_per_hour": machines * plan.answer.price_per_instance_usd_per_hour,
+        }
+    )
     file, fleet = folder / "plan.json", folder / "fleet.yaml"
     file.write_text(
         plan.model_copy(update={"deployments": [answer], "objectives": {}}).model_dump_json(), encoding="utf-8"
     )
     said = {"spot_price": spot_usd, "on_demand_price": 1.0, "zones": zones, "target": target}
     words = f"spot_price: {spot_usd}/h, on_demand_price: 1.0/h, zones: {zones}, target: {target}, restart: {restart}"
-    fleet.write_text(f"fleet: [{{machines: {machines} aws:g5.xlarge@1.0/h, runs: service, {words}}}]", encoding="utf-8")
+    fleet.write_text(
+        f"fleet: [{{machines: {machines} aws:g6e.xlarge@1.0/h, runs: service, {words}}}]", encoding="utf-8"
+    )
     planned = gpufleet.plan_spot_service(file, restart_s=restart, draws=20, **said)
     [row] = fleet_on_spot(fleet=str(fleet), draws=20).rows
     moves = not planned.why_not and planned.saved_ratio > WORTH_RATIO
@@ -167,7 +175,7 @@ def test_a_broken_fleet_has_one_message(text: str, said: str, tmp_path: Path) ->
         ("machines: 2 aws:p99.large, runs: service", "unknown instance"),
         ("machines: 2 aws:g5.xlarge, runs: service, target: 200%", "2 aws:g5.xlarge: target"),
         ("machines: 2 aws:g5.xlarge, runs: training, work: long", "work"),
-        ("machines: 2 aws:g5.xlarge, runs: service, deadline: 3h", "asked about as a job"),
+        ("machines: 2 aws:g5.xlarge, runs: service, deadline: 3h", "found '--deadline'"),
     ],
 )
 def test_a_row_that_means_nothing_has_one_message(row: str, said: str, tmp_path: Path) -> None:

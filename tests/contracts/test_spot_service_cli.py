@@ -25,7 +25,7 @@ DRAWS = 20
 def file(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A plan of some machines on AWS, as it is written."""
     plan = gpufleet.plan_serve(
-        "llama-3.1-8b", rate="6/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="A10G", clouds="aws"
+        "llama-3.1-8b", rate="20/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="L40S", clouds="aws"
     )
     path = tmp_path_factory.mktemp("service") / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")

@@ -17,6 +17,7 @@ OF_ANSWERS: dict[str, tuple[str, ...]] = {
         "--why-not",
         "--flips",
         "--pareto",
+        "--edited",
         "--verify",
         "--picture",
         "--per-request",

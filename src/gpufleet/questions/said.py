@@ -43,4 +43,4 @@ def filled(question: S, /, **values: Any) -> S:
     frozenset()
     """
     found = {name: value for name, value in values.items() if value is not None}
-    return replace(question, **found, said=question.said | found.keys())
+    return replace(question, **found, said=question.said | frozenset(found))

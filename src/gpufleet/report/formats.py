@@ -52,21 +52,25 @@ def fenced_listing(listing: Sequence[Command]) -> str:
 
 def pipe_lines(table: Table, columns: Sequence[Column]) -> list[str]:
     """Header, alignment and rows; the chosen row begins with an escaped '>'."""
-    lines = [[escaped(c.header) for c in columns], ["---:" if c.align == "right" else "---" for c in columns]]
+    lines = [[inline(c.header) for c in columns], ["---:" if c.align == "right" else "---" for c in columns]]
     for index, row in enumerate(table.rows):
-        first, *others = [escaped(cell(c, row)) for c in columns]
-        lines.append([escaped(mark(table, index).strip()) + " " + first, *others])
+        first, *others = [inline(cell(c, row)) for c in columns]
+        lines.append([inline(mark(table, index).strip()) + " " + first, *others])
     return ["| " + " | ".join(text.strip() for text in cells) + " |" for cells in lines]
 
 
+def inline(text: str) -> str:
+    """Text of a cell that markdown leaves as it is: no emphasis, link, entity or tag in it."""
+    return SPECIAL.sub(r"\\\g<0>", printable(text).strip(" "))
+
+
 def escaped(text: str) -> str:
-    r"""Text that markdown leaves as it is: no emphasis, link, entity or tag in it, and no block begins with it.
+    r"""The same of a line, with which no block begins either.
 
     >>> print(escaped("# [a](b) 5 * 4 &lt;"), escaped("1. a"), escaped("- 2"))
     \# \[a\](b) 5 \* 4 \&lt; 1\. a \- 2
     """
-    inline = SPECIAL.sub(r"\\\g<0>", printable(text).strip(" "))
-    return BLOCK_STARTS.sub(lambda start: f"{start[1] or ''}\\{start[2]}", inline)
+    return BLOCK_STARTS.sub(lambda start: f"{start[1] or ''}\\{start[2]}", inline(text))
 
 
 def page_as_csv(page: Page) -> str:

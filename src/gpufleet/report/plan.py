@@ -61,7 +61,7 @@ def plan_page(
 
 def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None) -> list[Table]:
     """The answer in a few lines a part, with how it is started, two offers together where they cost less."""
-    started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True)
+    started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True) if plan.is_feasible else []
     energy = [energy_table(plan)] if Detail.ENERGY in details else []
     return [*screen_tables(plan, WORDS, details, width, num_rows, started), *mixed_tables(plan), *energy]
 

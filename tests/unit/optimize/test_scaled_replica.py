@@ -24,7 +24,7 @@ def planned(slo: str, confidence: float, **more: object) -> ScaledPlan:
         confidence=confidence,
         **more,  # type: ignore[arg-type]
     )
-    return scaled_plan(one_plan(gpufleet.plan_serve(request)), load_catalog())
+    return scaled_plan(one_plan(gpufleet.plan_serve(request), load_catalog()), load_catalog())
 
 
 @pytest.mark.parametrize("slo", ["tpot.p95<50ms", "ttft.p95<300ms", "latency.p95<12s"])
@@ -75,4 +75,4 @@ def test_a_figure_that_all_requests_share_is_kept_by_all_or_none() -> None:
 def test_a_plan_of_several_models_is_not_scaled() -> None:
     request = gpufleet.ServeRequest(model="llama-3.1-8b", rate=4.0, input_tokens=500.0, output_tokens=100.0)
     with pytest.raises(UsageError, match="several models"):
-        one_plan(gpufleet.plan_fleet([request, request]))
+        one_plan(gpufleet.plan_fleet([request, request]), load_catalog())
