@@ -13,9 +13,10 @@ import pytest
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.spot import AgedHazards, HazardCounts
-from gpufleet.optimize import spot_plays
-from gpufleet.optimize.spot import AGES_S
-from gpufleet.optimize.spot_plays import DRAWS, PlannedJob, SpotPlay, SpotPlays, by_draw, joined, one_tick_of
+from gpufleet.optimize import drawn_markets
+from gpufleet.optimize.drawn_markets import DRAWS, DrawnMarkets, GangWork, by_draw, joined, one_tick_of
+from gpufleet.optimize.spot import AGES_S, SpotQuestion, usual_interval_s
+from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay, SpotPlays
 from gpufleet.units import DAY, HOUR
 
 TICK_S = 600.0
@@ -39,7 +40,14 @@ JOB = PlannedJob(SPOT, 2, Spread(10 * HOUR, 10 * HOUR, 10 * HOUR), startup_s=0.0
 def plays(*steady: Offer, deadline_s: float = NEVER_LATE_S, zones: int = 1, start: Spread | None = None) -> SpotPlays:
     fit: Any = Fit()
     ratio = start or Spread(1.0, 1.0, 1.0)
-    return SpotPlays(fit, ratio, lambda _: [], zones, deadline_s, lambda: steady, lambda: np.random.default_rng(0))
+    markets = DrawnMarkets(fit, ratio, lambda _: [], zones, lambda: np.random.default_rng(0))
+    return SpotPlays(markets, deadline_s, lambda: steady)
+
+
+def question_of(asked: SpotPlays, job: PlannedJob, deadline_s: float) -> SpotQuestion:
+    """The work of a job on the markets of plays."""
+    work = GangWork(job.machines, job.work_s, job.startup_s, job.write_s, job.checkpoint_every_s)
+    return asked.markets.question(work, deadline_s)
 
 
 def with_nodes(monkeypatch: pytest.MonkeyPatch, nodes: np.ndarray) -> list[int]:
@@ -51,7 +59,7 @@ def with_nodes(monkeypatch: pytest.MonkeyPatch, nodes: np.ndarray) -> list[int]:
         again = np.tile(nodes, (1, -(-told[4] // nodes.shape[1])))[:, : told[4]]
         return np.broadcast_to(again, (told[3], *again.shape))
 
-    monkeypatch.setattr(spot_plays, "drawn_nodes", drawn)
+    monkeypatch.setattr(drawn_markets, "drawn_nodes", drawn)
     return lengths
 
 
@@ -139,7 +147,7 @@ def test_a_dated_price_stands_before_a_lower_one_of_unknown_day() -> None:
 
 def test_jobs_of_about_one_length_see_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths, asked = with_nodes(monkeypatch, np.ones((1, 1))), plays()
-    seen = [asked.nodes(ticks).shape[2] for ticks in (1, 1024, 1025, 4096, 4097)]
+    seen = [asked.markets.nodes(ticks).shape[2] for ticks in (1, 1024, 1025, 4096, 4097)]
     assert seen == [1024, 1024, 4096, 4096, 16384]
     assert lengths == [1024, 4096, 16384]
 
@@ -153,30 +161,30 @@ def test_the_least_is_all_the_work_and_a_start_at_the_lower_price() -> None:
 
 
 def test_starts_are_spread_as_planned_ones_are() -> None:
-    assert plays(start=Spread(0.5, 2.0, 8.0)).restart_s(60.0) == Spread(30.0, 120.0, 480.0)
+    assert plays(start=Spread(0.5, 2.0, 8.0)).markets.restart_s(60.0) == Spread(30.0, 120.0, 480.0)
 
 
 def test_a_checkpoint_is_written_as_often_as_said_or_as_the_time_up_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two machines stay nine ticks of ten; Young and Daly's interval is below that and below all of the work."""
     with_nodes(monkeypatch, np.array([[2] * 9 + [1]]))
     job = replace(JOB, startup_s=100.0, write_s=50.0)
-    said = plays().question(replace(job, checkpoint_every_s=1234.0), DAY)
+    said = question_of(plays(), replace(job, checkpoint_every_s=1234.0), DAY)
     assert (said.checkpoint_interval_s, said.checkpoint_write_s, said.deadline_s) == (1234.0, 50.0, DAY)
     assert said.restart_s == Spread(150.0, 150.0, 150.0)
     assert said.work_s == job.work_s
-    usual = plays().question(job, DAY).checkpoint_interval_s
-    assert usual == pytest.approx(spot_plays.usual_interval_s(50.0, 9 * TICK_S, 10 * HOUR), rel=0.01)
+    usual = question_of(plays(), job, DAY).checkpoint_interval_s
+    assert usual == pytest.approx(usual_interval_s(50.0, 9 * TICK_S, 10 * HOUR), rel=0.01)
     with_nodes(monkeypatch, np.array([[1] * 9 + [0]]))
-    at_most_a_day = spot_plays.usual_interval_s(50.0, DAY, 10 * HOUR)
-    assert plays().question(job, DAY).checkpoint_interval_s == at_most_a_day, "there are never two: nothing ends"
+    at_most_a_day = usual_interval_s(50.0, DAY, 10 * HOUR)
+    assert question_of(plays(), job, DAY).checkpoint_interval_s == at_most_a_day, "there are never two: nothing ends"
 
 
 def test_a_market_has_machines_until_the_deadline_and_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Zone 0 has two machines in every third tick, zone 1 has one at all times: of no use for two."""
     with_nodes(monkeypatch, np.array([[2, 0, 0], [1, 1, 1]]))
     asked = plays(zones=2)
-    question = asked.question(JOB, 6.5 * TICK_S)
-    draws = asked.draws(question, 2, 7.0, 11.0)
+    question = question_of(asked, JOB, 6.5 * TICK_S)
+    draws = asked.markets.draws(question, 2, 7.0, 11.0)
     assert draws.first_tick.tolist() == [14 * draw for draw in range(DRAWS)]
     available = draws.market.is_available.reshape(2, DRAWS, 14)
     assert np.all(available == np.array([[1, 0, 0, 1, 0, 0, 1] + [0] * 7, [0] * 14], dtype=bool)[:, None, :])
@@ -195,7 +203,7 @@ def test_ticks_grow_with_the_deadline_so_that_a_hundred_lie_before_it(
 ) -> None:
     with_nodes(monkeypatch, np.array([[1], [0]]))
     asked = plays(zones=2)
-    draws = asked.draws(asked.question(JOB, deadline_ticks * TICK_S), 1, 7.0, 11.0)
+    draws = asked.markets.draws(question_of(asked, JOB, deadline_ticks * TICK_S), 1, 7.0, 11.0)
     assert draws.market.tick_s == every * TICK_S
     assert draws.first_tick[1] == 2 * ticks
 
