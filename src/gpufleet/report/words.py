@@ -71,8 +71,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "device_runs_wider": "{device} does not run {weights} weights in this engine, but {wide} of the same bytes "
     "(--precision {wide})",
     "device_refuses_weights": "{device} {why}",
-    "weights_of_other_versions": "this {engine} does not run {weights} weights on {device}: versions {others} do",
-    "kv_cache_of_other_versions": "this {engine} has no {kv} KV cache on {device}: versions {others} have one",
+    "weights_of_other_versions": "{engine} as asked runs no {weights} weights on {device}: versions {others} do",
+    "kv_cache_of_other_versions": "{engine} as asked has no {kv} KV cache on {device}: versions {others} have one",
     "kv_cache_of_other_heads": "{engine} on {device} keeps {kv} for plain attention with heads of {heads} alone",
     "unsupported_kv_cache": "{engine} on {device} has no {kv} KV cache",
     # what a search leaves out
