@@ -146,7 +146,8 @@ class AgedHazards:
         """The mean of what is believed after ticks were seen, of a prior worth so many ticks with so many changes.
 
         (changes + prior changes) / (ticks + prior ticks)   [1], the mean of a beta distribution; an age that neither
-        has, on ticks longer than it, is as the next older, and one that no run got to as the next younger.
+        has, on ticks longer than it, is as the next older, and one that no run got to as the next younger. A state in
+        which nobody saw a zone is never left.
         """
         changes, ticks = seen.changes + prior.changes, seen.ticks + prior.ticks
         ages = range(changes.shape[1])
@@ -154,7 +155,7 @@ class AgedHazards:
             is_unknown = ticks[:, age] <= 0
             for counts in (changes, ticks):
                 counts[is_unknown, age] = counts[is_unknown, beside]
-        found, lost = changes / ticks
+        found, lost = changes / np.where(ticks > 0, ticks, 1.0)
         return cls(seen.tick_s, seen.edges_s, tuple(map(float, lost)), tuple(map(float, found)))
 
     @property

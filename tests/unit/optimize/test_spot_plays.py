@@ -236,3 +236,11 @@ def test_what_one_machine_says_of_several_is_worth_a_tick_at_most(ticks: int) ->
     assert counts.changes[seen] == pytest.approx(full.changes[seen] / full.ticks[seen])
     assert not counts.changes[~seen].any()
     assert (counts.tick_s, counts.edges_s) == (TICK_S, AGES_S)
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_zones_that_never_change_are_never_lost_nor_found(is_up: bool) -> None:
+    """Nobody saw them in the other state: 0 of 0 ticks."""
+    always = np.full((1, 400), is_up)
+    hazards = AgedHazards.of_counts(HazardCounts.of(always, TICK_S, AGES_S), one_tick_of(always, TICK_S))
+    assert (set(hazards.lost_ratio), set(hazards.found_ratio)) == ({0.0}, {0.0})
