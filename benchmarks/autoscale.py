@@ -164,7 +164,8 @@ def main() -> int:
     request = gpufleet.ServeRequest(
         model="llama-3.1-8b", rate=40.0, input_tokens=1000.0, output_tokens=200.0, slo="ttft.p95<1s,tpot.p95<50ms"
     )
-    held = scaled_plan(one_plan(gpufleet.plan_serve(request)), load_catalog())
+    tables = load_catalog()
+    held = scaled_plan(one_plan(gpufleet.plan_serve(request), tables), tables)
     print(f"{'series':24} {'alike':>5} {'x best':>8} {'day':>7} {'mean':>7} {'cheapest preset':>20} {'ratio':>6} "
           f"{'best forecast':>20} {'to take':>20} {'day':>7} {'bars':>7} {'CPU s':>5}")  # fmt: skip
     kept = []

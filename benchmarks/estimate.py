@@ -69,7 +69,7 @@ def seconds_of_rates(replica: Replica) -> list[float]:
 def timed(replica: Replica, input_tokens: float, output_tokens: float, load: dict[str, float]) -> float:
     """Processor seconds of one estimate."""
     start = time.process_time()
-    estimate(replica.model, replica.gpus, input_tokens=input_tokens, output_tokens=output_tokens, **load)
+    estimate(replica.model, replica.gpus, input_tokens=input_tokens, output_tokens=output_tokens, **load)  # type: ignore[arg-type]
     return time.process_time() - start
 
 

@@ -19,7 +19,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -81,11 +81,12 @@ def best_known() -> dict[str, tuple[float, float]]:
 def by_three_solvers(problem: MixProblem, limit_s: float) -> Answer:
     """The best of three, with the best bound; the next is asked while nothing is proved."""
     found: list[Answer] = []
-    for ask in (
+    asked: tuple[Callable[[], Answer], ...] = (
         lambda: whole_programme(problem, SCIP, limit_s),
         lambda: whole_programme(problem, HIGHS, limit_s),
         lambda: by_cp_sat(problem, limit_s),
-    ):
+    )
+    for ask in asked:
         found.append(ask())
         best = min(found, key=lambda answer: answer.usd_per_hour)
         bound = max(answer.bound_usd_per_hour for answer in found)
@@ -144,11 +145,11 @@ def literature(limit_s: float) -> Iterator[str]:
             ratios.setdefault(found.solver, []).append(over)
             told.append(f"{found.solver} {over:.2%} in {found.took_s:.1f} s")
         yield f"{instance.name}: {', '.join(told)}"
-    for name, over in ratios.items():
-        there = [x for x in over if math.isfinite(x)]
+    for name, of_all in ratios.items():
+        there = [x for x in of_all if math.isfinite(x)]
         yield (
             f"{name}, {SLICES} slices: median {statistics.median(there):.2%}, worst {max(there):.2%} over the best "
-            f"known; nothing found on {len(over) - len(there)} of {len(over)}"
+            f"known; nothing found on {len(of_all) - len(there)} of {len(of_all)}"
         )
 
 

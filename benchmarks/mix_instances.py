@@ -109,7 +109,8 @@ def drawn_quotas(rng: np.random.Generator, load: FloatArray) -> FloatArray:
     """Machines that can be had: half of the types have a quota, a part of what they would take alone."""
     alone = np.sum(np.where(np.isfinite(load), load, 0.0), axis=0)
     limited: BoolArray = rng.permutation(load.shape[1]) < load.shape[1] // 2
-    quota = np.floor(alone * np.exp(rng.uniform(*np.log(OF_NEED), load.shape[1])))
+    low, high = np.log(OF_NEED)
+    quota = np.floor(alone * np.exp(rng.uniform(low, high, load.shape[1])))
     return np.where(limited, quota, np.inf)
 
 

@@ -139,8 +139,8 @@ def outcome(grid: Grid, seed: int, steps: int | None) -> Outcome:
     edf = edf_schedule(grid) or []
     effort = Effort(usual_steps(len(grid.jobs)) if steps is None else steps, seed=seed)
     found = best_found(grid, edf, effort, np.random.default_rng(seed))
-    late = [grid.score(placed).late for placed in (edf, found.placed)]
-    return Outcome(*late, found.bound.late, time.process_time() - began)
+    late_edf, late_ours = (grid.score(placed).late for placed in (edf, found.placed))
+    return Outcome(late_edf, late_ours, found.bound.late, time.process_time() - began)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from gpufleet.domain.requests import Requests
+    from gpufleet.simulate.cluster import Copy
 
 MODEL, GPU, ENGINE, LOAD = "llama-3.1-8b", "H100-SXM", "vllm", 0.7
 REPEATS = 5
@@ -133,7 +138,7 @@ def mooncake_speed(options: argparse.Namespace) -> tuple[float, str]:
     return replayed_per_s(requests, capacity_per_s(*MOONCAKE_MEANS), 1), source
 
 
-def replayed_per_s(requests, capacity: float, replicas: int) -> float:
+def replayed_per_s(requests: Requests, capacity: float, replicas: int) -> float:
     """The median of five, after a first replay for the compiler."""
     from gpufleet.simulate.cluster import replay, replicas_of
     from gpufleet.simulate.reshape import at_rate, window
@@ -161,7 +166,7 @@ def memory(_: argparse.Namespace) -> tuple[float, str]:
 
 def start(_: argparse.Namespace) -> tuple[float, str]:
     """From the import to the end of a short replay."""
-    requests, _ = chat(None, 1000)
+    requests = chat(None, 1000)[0]
     cluster_copy = copy_for(requests)
     before = time.process_time()
     from gpufleet.simulate.cluster import replay, replicas_of
@@ -170,7 +175,7 @@ def start(_: argparse.Namespace) -> tuple[float, str]:
     return time.process_time() - before, "1,000 requests"
 
 
-def copy_for(requests):
+def copy_for(requests: Requests) -> Copy:
     from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 
     return copy_of(CopyQuestion(MODEL, GPU, engine=ENGINE), requests).copy
@@ -184,7 +189,7 @@ def capacity_per_s(input_tokens: int, output_tokens: int) -> float:
     return said.requests_per_s.value
 
 
-def chat(path: Path | None, count: int, rate_per_s: float = 1.0):
+def chat(path: Path | None, count: int, rate_per_s: float = 1.0) -> tuple[Requests, str]:
     """The Azure trace again and again, or requests with its means."""
     from gpufleet.domain.requests import Requests
 
@@ -201,7 +206,7 @@ def chat(path: Path | None, count: int, rate_per_s: float = 1.0):
     return Requests(arrival_s, prompts, answers, np.zeros(count, np.int64)), source
 
 
-def conversations(count: int):
+def conversations(count: int) -> Requests:
     """Prompts of which every second begins like one that came before."""
     from gpufleet.domain.requests import PrefixBlocks, Requests
 

@@ -118,7 +118,7 @@ class Learned:
 
 def policies(job: DeadlineJob, learned: Learned) -> dict[str, SpotPolicy]:
     """Ours and the baselines, all with the safety net."""
-    plain = {
+    plain: dict[str, SpotPolicy] = {
         OURS: BySlack(learned.rules(job)),
         ON_DEMAND: AlwaysOnDemand(),
         GREEDY: Greedy(),
