@@ -291,6 +291,13 @@ INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
 ON_OFF = Kind("on|off", on_or_off)
 COUNT = Kind("N", parse_count)
+PEER_TO_PEER = Word(
+    ON_OFF,
+    "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.",
+    REPLICAS,
+    label="peer to peer",
+    shown=lambda reaches: "on" if reaches else "off",
+)
 ROW_COUNT = Kind("N", whole, takes=int)
 RATE_TEXT = Kind("N/TIME", plain(parse_rate))
 USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True)
