@@ -273,12 +273,9 @@ def test_rope_scaling_in_a_users_config_lets_longer_requests_be_planned(tmp_path
 
 
 def test_copies_that_exchange_through_the_host_need_more_machines() -> None:
-    """Two GPUs a copy at least, on PCIe; one GPU a copy exchanges nothing."""
+    """Two GPUs a copy at least, on PCIe."""
     asked = {"gpus": "L4", "clouds": "aws", "pricing": "on_demand"}
     large = {"rate": "2/s", "input_tokens": 1000, "output_tokens": 300, **asked}
     on, off = (plan_serve("qwen2.5-32b", **large, peer_to_peer=access) for access in (True, False))
     assert off.answer.usd_per_hour > 1.1 * on.answer.usd_per_hour
     assert [(row.value, row.origin) for row in off.inputs if row.name == "peer to peer"] == [("off", "given")]
-    small = {"rate": "1/s", "input_tokens": 500, "output_tokens": 100, **asked}
-    alone = [plan_serve("llama-3.2-1b", **small, peer_to_peer=access) for access in (None, False)]
-    assert alone[0].answer.usd_per_hour == alone[1].answer.usd_per_hour
