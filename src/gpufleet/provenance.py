@@ -7,6 +7,9 @@ from enum import IntEnum
 
 from gpufleet.records import dataclass
 
+SUPPOSED = "By its name alone "
+"""How a note begins that all of an answer rests on: a page says it in its first sentence."""
+
 
 class Grade(IntEnum):
     """How a figure was obtained, best first; a result takes the worst grade of its inputs."""

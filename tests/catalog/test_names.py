@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet.catalog.areas import resolve_region
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.models import resolve_model_name
+from gpufleet.catalog.models import resolve_model_name, shipped_architecture, shipped_encoder
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
@@ -18,6 +18,7 @@ from gpufleet.catalog.query import (
 )
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.provenance import SUPPOSED
 
 CATALOG = load_catalog()
 
@@ -153,3 +154,22 @@ def test_a_price_that_holds_everywhere_names_no_region() -> None:
 def test_the_hubs_suffix_may_be_left_out() -> None:
     assert resolve_model_name("llama-2-70b-chat") == resolve_model_name("Llama-2-70b-chat-hf")
     assert resolve_model_name("meta-llama/Llama-2-7b").id == "llama-2-7b"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_supposed"),
+    [
+        ("acme/Llama-3.1-8B-Instruct", True),
+        ("acme/Qwen3-8B-AWQ", True),
+        ("meta-llama/Llama-3.1-8B-Instruct", False),
+        ("Qwen/Qwen3-8B-AWQ", False),
+        ("llama-3.1-8b-instruct", False),
+        ("llama-3.1-8b", False),
+    ],
+)
+def test_an_answer_about_an_id_that_nobody_knows_rests_on_its_name(name: str, is_supposed: bool) -> None:
+    assert any(note.startswith(SUPPOSED) for note in shipped_architecture(name).notes) == is_supposed
+
+
+def test_an_encoder_that_nobody_knows_rests_on_its_name_too() -> None:
+    assert [note.startswith(SUPPOSED) for note in shipped_encoder("acme/bge-m3").notes][-2:] == [True, False]

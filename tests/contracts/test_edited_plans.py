@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 import gpufleet
 from gpufleet.api.comparisons import compare_plans
 from gpufleet.api.plan_changes import explain_plan
-from gpufleet.api.plan_files import PLANNED_AGAIN, plan_in
+from gpufleet.api.plan_files import PLANNED_AGAIN, notes_on_file, plan_in
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.inputs.plan_laws import WITHOUT_SEAL
+from gpufleet.provenance import SUPPOSED
+from gpufleet.results.plan import ServePlan
 from gpufleet.results.seal import SEAL, seal_of, unlike_its_seal
 
 Ask = Callable[..., Any]
@@ -178,3 +180,9 @@ def test_an_edited_plan_of_a_job_is_refused(ask_gpufleet: Ask, tmp_path: Path) -
         done = ask_gpufleet(verb, "job.json")
         assert (done.returncode, done.stdout) == (2, "")
         assert "was edited: deployments" in done.stderr
+
+
+def test_what_a_plan_supposes_of_its_model_is_said_wherever_it_is_read(written: str) -> None:
+    plan = ServePlan.model_validate_json(written)
+    supposed = f"{SUPPOSED}acme/x is planned as y"
+    assert notes_on_file(plan.model_copy(update={"notes": [supposed, "a remark"]})) == [supposed]

@@ -73,7 +73,7 @@ def untyped(keys: set[str], page: str) -> set[str]:
 
 TYPED = {
     "prefix_cache": "30%", "spare_machines": "1", "zones": "2", "off_peak": "1/s", "peak_hours": "10h",
-    "headroom": "30%", "budget": "500/h", "today": "2 L4:1@0.7/h",
+    "headroom": "30%", "budget": "500/h", "today": "2 L4:1@0.7/h", "peer_to_peer": "off",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from gpufleet.cli import end_process, main
 from gpufleet.cli.interrupts import interrupts_held, interrupts_noted, interrupts_raised
+from gpufleet.errors import UsageError
 
 Interrupted = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -156,6 +157,35 @@ def test_until_somebody_asks_the_system_ends_what_hears_of_no_interrupt() -> Non
         assert not is_noted()
         signal.raise_signal(signal.SIGINT)
         assert is_noted()
+    assert signal.getsignal(signal.SIGINT) is end_process
+
+
+LOAD = ("llama-3.1-8b", "--gpus", "H100:1", "--in", "1000", "--out", "200", "--rate", "5/s")
+REPLAYS = [
+    ("gpufleet.cli.plan_answers.serve_answer", PLAN, ("--verify",)),
+    ("gpufleet.api.autoscaling.autoscale", ("autoscale", "plan.json", "--trace", "day.csv"), ("--verify",)),
+    ("gpufleet.api.estimates.estimate", ("estimate", *LOAD), ("--requests", "1000")),
+    ("gpufleet.accuracy.score.score_files", ("accuracy", "rows.csv"), ("--simulate",)),
+]
+
+
+@pytest.mark.usefixtures("takes_interrupts")
+@pytest.mark.parametrize(("work", "words", "replayed"), REPLAYS, ids=[words[0] for _, words, _ in REPLAYS])
+@pytest.mark.parametrize("is_replayed", [True, False])
+def test_whoever_waits_for_the_compiler_is_not_held_by_it(
+    work: str, words: tuple[str, ...], replayed: tuple[str, ...], is_replayed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every verb that replays beside `simulate`: the system ends it, since a compiler hears of no signal for long."""
+    during: list[object] = []
+
+    def note(*_: object, **__: object) -> None:
+        during.append(signal.getsignal(signal.SIGINT))
+        raise UsageError("seen")
+
+    monkeypatch.setattr(work, note)
+    signal.signal(signal.SIGINT, end_process)
+    assert main([*words, *(replayed if is_replayed else ())]) == UsageError.exit_code
+    assert during == [signal.SIG_DFL if is_replayed else end_process]
     assert signal.getsignal(signal.SIGINT) is end_process
 
 

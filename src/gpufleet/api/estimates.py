@@ -91,7 +91,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
     assert asked.gpus is not None, "one copy has its GPUs"
     name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
-    tables = with_peer_access(tables, resolve_gpu(tables, name).accelerator.name, asked.peer_to_peer)
+    tables = with_peer_access(tables, [resolve_gpu(tables, name).accelerator.name], asked.peer_to_peer)
     replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
     solution = solve_estimate(question, calibration_of(tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpufleet.catalog.load import Catalog
@@ -13,12 +13,12 @@ from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 
 
-def with_peer_access(tables: Catalog, gpu: str, access: bool | None) -> Catalog:
-    """The tables with what is said of a GPU's access to its peers; as they are where nothing is."""
+def with_peer_access(tables: Catalog, gpus: Iterable[str], access: bool | None) -> Catalog:
+    """The tables with what is said of the access of GPUs to their peers; as they are where nothing is."""
     if access is None:
         return tables
-    said = replace(tables.accelerators[gpu], peer_to_peer=access)
-    return replace(tables, accelerators={**tables.accelerators, gpu: said})
+    said = {gpu: replace(tables.accelerators[gpu], peer_to_peer=access) for gpu in gpus}
+    return replace(tables, accelerators={**tables.accelerators, **said})
 
 
 def is_asked_over_pcie(candidates: Candidates) -> bool:

@@ -16,6 +16,7 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.plan_file import PLAN_AGAIN, read_plan, read_questions
 from gpufleet.inputs.plan_laws import CLOSE_RATIO, WITHOUT_SEAL
+from gpufleet.provenance import SUPPOSED
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.job import JobPlan
 from gpufleet.results.plan import ServePlan
@@ -33,7 +34,7 @@ def plan_in(
     path = fspath(plan)
     try:
         found = read_plan(path)
-        if notes_on_file(found):
+        if any(WITHOUT_SEAL in note for note in found.notes):
             refuse_other_figures(path, found, tables)
         return found
     except UsageError:
@@ -78,5 +79,7 @@ def planned_again(path: str, tables: Catalog) -> ServePlan | FleetPlan:
 
 
 def notes_on_file(plan: ServePlan | FleetPlan | JobPlan) -> list[str]:
-    """What a page says of the file of the plan that it rests on."""
-    return [note for note in plan.notes if any(told in note for told in TOLD)]
+    """What a page says of the file of the plan that it rests on, and what the whole plan supposes."""
+    plans = plan.plans if isinstance(plan, FleetPlan) else []
+    said = dict.fromkeys([*plan.notes, *(note for one in plans for note in one.notes)])
+    return [note for note in said if note.startswith(SUPPOSED) or any(told in note for told in TOLD)]

@@ -14,6 +14,7 @@ from gpufleet.api.demands import (
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
+from gpufleet.api.peer_access import with_peer_access
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -58,7 +59,8 @@ class WriterChoices:
 def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
     """The tables with machines of one's own, and slices of GPUs as devices of their own where they may be rented."""
     had = with_owned(tables, tuple(request.owned or ()))
-    return with_slices(had) if request.fractions else had
+    linked = with_peer_access(had, had.accelerators, request.peer_to_peer)
+    return with_slices(linked) if request.fractions else linked
 
 
 def architecture_of(request: WriterRequest) -> Architecture:

@@ -30,6 +30,7 @@ from gpufleet.api.training_recipes import (
     usual_batch,
     usual_step_tokens,
 )
+from gpufleet.api.training_stacks import other_stacks_of_plan, stack_notes
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
@@ -42,7 +43,7 @@ from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
-from gpufleet.domain.training import Recipe
+from gpufleet.domain.training import Recipe, Recompute
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
@@ -63,7 +64,7 @@ from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gp
 from gpufleet.questions.training import TRAINING_HEADROOM, TrainingRequest
 from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
 from gpufleet.questions.training import TrainRequest as TrainRequest
-from gpufleet.results.training import TrainingPlan
+from gpufleet.results.training import OtherStack, TrainingPlan
 from gpufleet.units import DAY, GIB, HOUR, MINUTE
 
 MOST_TOKENS = 1e16
@@ -112,11 +113,26 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     notes = [*market.notes, *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = training_plan(TrainingContext(question, solution), asked)
+    otherwise = otherwise_of(request, question, solution, tables)
     refused = [*refused_notes(question, plan), *host_notes(question, solution, tables)]
     notes = [*plan.notes, *campaign_notes(request, plan), *refused]
     had = capacity_notes(plan.deployments, tables, request.easily_had)
     ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
-    return plan.model_copy(update={"notes": [*had, *ends, *notes]})
+    notes = [*had, *stack_notes(otherwise), *ends, *notes]
+    return plan.model_copy(update={"notes": notes, "otherwise": otherwise})
+
+
+def otherwise_of(
+    request: TrainingRequest, question: TrainingQuestion, solution: TrainingSolution, tables: Catalog
+) -> list[OtherStack]:
+    """Usual software in which the machines to rent would be too small."""
+    if not solution.ranked:
+        return []
+    layout = layout_of(request, question.arch)
+    keeps = {**layout, "recompute": int(Recompute.NONE)}
+    kept = grid_of(keeps, question.goal.global_batch, tunes=isinstance(request, FinetuneRequest))
+    said = None if "recompute" in layout else kept
+    return other_stacks_of_plan(question, solution.ranked[0], calibration_of(tables), said)
 
 
 def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:

@@ -87,7 +87,9 @@ def fit_training(
         raise without_layout(words, tables)
     changes = [] if place.fits else changes_that_fit(words, place.question.recipe, tables)
     kept = grid_of({**words.layout, "recompute": int(Recompute.NONE)}, place.question.global_batch)
-    otherwise = other_stacks(words, place, kept)
+    said = "recompute" in words.layout
+    recompute = int(place.layouts.recompute[0])
+    otherwise = other_stacks(place.question, recompute, None if said else kept) if place.fits else []
     return training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
 
 

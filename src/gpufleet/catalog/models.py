@@ -18,6 +18,7 @@ from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
+from gpufleet.provenance import SUPPOSED
 from gpufleet.records import dataclass
 
 HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
@@ -205,23 +206,32 @@ def shipped_architecture(name: str) -> Architecture:
     """
     model = resolve_model_name(name)
     architecture = parse_architecture(load_model_config(name), model.name)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture.weights.name)]
+    read_as = [] if folded_name(name) == folded_name(model.id) else reading_of(name, model, architecture.weights.name)
     text_only = [TEXT_PART_ONLY] if model.is_text_part else []
     return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
 
 
-def reading_of(name: str, model: ModelName, stored: str) -> str:
-    """What a name was taken for; a warning where it is the id of a model that no table holds.
+def reading_of(name: str, model: ModelName, stored: str) -> list[str]:
+    """What a name was taken for; the whole answer supposes it where it is the id of a model that no table holds.
 
-    >>> reading_of("acme/Llama-3.1-8B-Instruct", ModelName("llama-3.1-8b"), "bf16").partition(":")[0]
-    'Warning'
+    >>> reading_of("acme/Llama-3.1-8B-Instruct", ModelName("llama-3.1-8b"), "bf16")[0]
+    'By its name alone acme/Llama-3.1-8B-Instruct is planned as llama-3.1-8b'
     """
+    kept = "" if model.stored is None else f" stored in {stored}"
+    if "/" in name and not is_listed(name):
+        planned = f"{SUPPOSED}{name} is planned as {model.id}{kept}"
+        return [planned, f"Warning: {name} is not known here; its config.json would say whether it has that shape"]
     if model.stored is not None:
-        return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
-    if "/" in name and folded_name(name) not in _names_by_folded():
-        exactly = "its config.json would say whether it has that shape"
-        return f"Warning: {name} is not known here and is planned as {model.id}, by its name; {exactly}"
-    return f"{name} read as {model.id}, which has its shape"
+        return [f"{name} read as {model.id}{kept}, as its name says; its config.json would say it exactly"]
+    return [f"{name} read as {model.id}, which has its shape"]
+
+
+def is_listed(name: str) -> bool:
+    """Whether a table holds a name, as it is or before a number format at its end."""
+    owner, _, bare = folded_name(name).rpartition("/")
+    cut = split_name(owner, bare)
+    names = _names_by_folded()
+    return folded_name(name) in names or (cut is not None and f"{owner}/{cut[0]}" in names)
 
 
 @lru_cache(maxsize=256)
@@ -233,7 +243,7 @@ def shipped_encoder(name: str) -> EncoderModel:
     """
     model = resolve_model_name(name)
     encoder = parse_encoder(load_model_config(model.id), model.id)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, "")]
+    read_as = [] if folded_name(name) == folded_name(model.id) else reading_of(name, model, "")
     return replace(encoder, notes=(*encoder.notes, *read_as))
 
 

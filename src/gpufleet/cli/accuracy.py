@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
-from gpufleet.cli.progress import tell_of_compiling
+from gpufleet.cli.progress import replaying
 from gpufleet.errors import DataMissing
 
 app = verb()
@@ -66,9 +66,8 @@ def accuracy(
 
     chosen = output or format_of(out_file)
     refuse_targets([rows, picture, None if out_file == "-" else out_file], files)
-    if simulate:
-        tell_of_compiling()
-    report = score_files(files, models, simulate=simulate)
+    with replaying(simulate):
+        report = score_files(files, models, simulate=simulate)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")

@@ -11,6 +11,7 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.progress import replaying
 from gpufleet.errors import Infeasible
 from gpufleet.questions.autoscale import AutoscaleRequest
 
@@ -39,6 +40,8 @@ def autoscale(
     from gpufleet.report.autoscale import autoscale_page
 
     write_money_in(currency)
-    result = play_laws(asked.request(AutoscaleRequest, plan), catalog=load_catalog(catalog_dir))
+    request = asked.request(AutoscaleRequest, plan)
+    with replaying(request.verify):
+        result = play_laws(request, catalog=load_catalog(catalog_dir))
     emit(result, autoscale_page(result), output, out_file)
     return 0 if result.is_feasible else Infeasible.exit_code

@@ -17,6 +17,7 @@ from gpufleet.cli.options import (
     OutputOption,
     verb,
 )
+from gpufleet.cli.progress import replaying
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.estimate import TYPED, EstimateRequest
 from gpufleet.report.output_stream import remark
@@ -56,7 +57,8 @@ def estimate(
     is_drawn = chosen is OutputFormat.SVG
     request = asked.request(EstimateRequest, model)
     is_explained = explain or roofline or is_drawn or picture is not None
-    result = estimate_serving(request, explain=is_explained, launch=request.gpus is not None)
+    with replaying(request.requests is not None):
+        result = estimate_serving(request, explain=is_explained, launch=request.gpus is not None)
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)
     return 0 if result.is_held else Infeasible.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from gpufleet.cli import end_process
 
@@ -37,7 +37,7 @@ def interrupts_noted(*, ends_until_asked: bool = False) -> Iterator[Callable[[],
     the system itself ends the process then, where the command has it to itself.
     """
     noted: list[object] = []
-    ends_now = ends_until_asked and signal.getsignal(signal.SIGINT) is end_process
+    ends_now = ends_until_asked and is_ours()
 
     def note(*how: object) -> None:
         if noted:
@@ -53,6 +53,21 @@ def interrupts_noted(*, ends_until_asked: bool = False) -> Iterator[Callable[[],
 
     with interrupts_to(signal.SIG_DFL if ends_now else note):
         yield is_noted
+
+
+@contextmanager
+def interrupts_end_at_once() -> Iterator[None]:
+    """The system itself ends the process, where the command has it to itself: a compiler hears of no signal for long.
+
+    Nothing in here may have to be put back.
+    """
+    with interrupts_to(signal.SIG_DFL) if is_ours() else nullcontext():
+        yield
+
+
+def is_ours() -> bool:
+    """Whether Ctrl-C ends the process by this command, and nobody else has a say in it."""
+    return signal.getsignal(signal.SIGINT) is end_process
 
 
 @contextmanager

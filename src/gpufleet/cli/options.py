@@ -96,7 +96,7 @@ OutFileOption = Annotated[
 ]
 
 
-EditedOption = Annotated[bool, typer.Option("--edited", help=EDITED)]
+EditedOption = Annotated[bool, typer.Option("--edited", help=EDITED.says)]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gpufleet.cli.options import (
     verb_group,
     words,
 )
-from gpufleet.cli.progress import tell_of_compiling
+from gpufleet.cli.progress import replaying
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import BATCH, SERVE
 from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
@@ -119,9 +119,8 @@ def serve(
     has_front = draws_front(picture, output, out_file)
     asked_beside = further_flags(why_not, flips, pareto, picture, has_front, token_price, grid)
     further = replace(asked_beside, is_verified=verify)
-    if verify:
-        tell_of_compiling()
-    plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
+    with replaying(verify):
+        plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, shown, flips, asked.num_rows)
 
 

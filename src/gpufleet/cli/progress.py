@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from time import monotonic
 
+from gpufleet.cli.interrupts import interrupts_end_at_once
 from gpufleet.report.output_stream import remark
 
 QUIET_S = 2.0
@@ -43,6 +44,17 @@ def tell_of_compiling() -> None:
 
     if is_watched() and compiles_first():
         remark(COMPILING)
+
+
+@contextmanager
+def replaying(asked: bool) -> Iterator[None]:
+    """What may begin with compiling the simulator, if replays are asked: a terminal is told, Ctrl-C ends it at once."""
+    if not asked:
+        yield
+        return
+    tell_of_compiling()
+    with interrupts_end_at_once():
+        yield
 
 
 def telling_of_compiling(tell: Callable[[float], None]) -> Callable[[float], None]:

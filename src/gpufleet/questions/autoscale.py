@@ -19,6 +19,7 @@ from gpufleet.questions.words import (
     Request,
     Word,
     flag,
+    flag_of,
     optional,
     plain,
     said_by,
@@ -89,7 +90,7 @@ class AutoscaleRequest(Request):
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the trace, where it has several models.", LOAD, name="model"
     )
-    edited: bool = flag(EDITED, BESIDE)
+    edited: bool = flag_of(EDITED)
     documented: bool = flag("Play laws as documented alone: no settings are searched.", BESIDE)
     verify: bool = flag("Replay the worst day, or its worst hours, of the law to take, request by request.", BESIDE)
     seed: int = usual(0, INTEGER, "Of the requests drawn from the curve; default 0.", BESIDE)

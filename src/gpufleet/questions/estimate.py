@@ -9,7 +9,7 @@ from gpufleet.domain.images import Images
 from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, PREFIX_CACHE, RATE
 from gpufleet.questions.images import parse_images
-from gpufleet.questions.words import COUNT, LOAD, ON_OFF, REPLICAS, Kind, flag, optional, plain, said_by, text
+from gpufleet.questions.words import COUNT, LOAD, PEER_TO_PEER, REPLICAS, Kind, flag, optional, plain, said_by, text
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ class EstimateRequest(CopyQuestion):
         Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD
     )
     instance: str | None = optional(text("NAME"), "Use the link of this machine, such as g6e.12xlarge.", REPLICAS)
-    peer_to_peer: bool | None = optional(
-        ON_OFF, "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.", REPLICAS
-    )
+    peer_to_peer: bool | None = field(default=None, metadata=said_by(replace(PEER_TO_PEER, label="")))
     waves: float | None = None
     length_spread: float = 1.0
     poll_interval_steps: float = 1.0

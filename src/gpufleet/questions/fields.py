@@ -15,6 +15,7 @@ from gpufleet.questions.words import (
     ENGINE,
     HOURS_OF_DAY,
     LOAD,
+    PEER_TO_PEER,
     PERIOD,
     RATE_TEXT,
     RENTED,
@@ -403,6 +404,7 @@ class WriterRequest(PlanRequest):
     allow_lower_precision: bool = flag("Also plan fp8, nvfp4 and int4 weights; says what they cost in quality.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
     prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
+    peer_to_peer: bool | None = field(default=None, metadata=said_by(PEER_TO_PEER))
     images: Images | None = optional(
         Kind("NxWxH", plain(parse_images)),
         "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",

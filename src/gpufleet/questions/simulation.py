@@ -23,7 +23,7 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
-    flag,
+    flag_of,
     optional,
     plain,
     refuse_out_of_range,
@@ -426,7 +426,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
         default=None,
         metadata=said_by(replace(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")),
     )
-    edited: bool = flag(EDITED, BESIDE)
+    edited: bool = flag_of(EDITED)
     warm_up_s: float | None = optional(
         Kind("TIME", time_or_none),
         "Leave out what arrives first: 5min, 0; default: until TTFT has settled.",

@@ -22,7 +22,7 @@ from gpufleet.questions.words import (
     WHOLE,
     Kind,
     Request,
-    flag,
+    flag_of,
     names,
     optional,
     text,
@@ -126,7 +126,7 @@ class SpotRequest(Request):
         PERIOD, "How long a zone keeps the machines on average, with --availability.", LOAD, name="mean_up",
         what="the mean time up", label="mean time up",
     )  # fmt: skip
-    edited: bool = flag(EDITED, BESIDE)
+    edited: bool = flag_of(EDITED)
     draws: int = usual(
         DEFAULT_DRAWS, WHOLE, f"Markets that are drawn; default {DEFAULT_DRAWS}.", BESIDE, what="the number of draws",
         bounds=Bounds(20, MOST_DRAWS, ""), label="draws",

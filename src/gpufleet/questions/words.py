@@ -266,14 +266,23 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-EDITED = "Of a plan file that was edited: plan its question again, and use none of its figures."
+def flag_word(says: str, heading: str, comes_last: bool = False) -> Word[bool]:
+    """A word that stands where its option is typed."""
+    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
+
+
+def flag_of(row: Word[bool]) -> bool:
+    """A field that such a word fills."""
+    stands: bool = field(default=False, metadata=said_by(row))
+    return stands
 
 
 def flag(says: str, heading: str, comes_last: bool = False) -> bool:
-    """A field that stands where its option is typed."""
-    row = Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
-    stands: bool = field(default=False, metadata=said_by(row))
-    return stands
+    """The same of a word that no other question has."""
+    return flag_of(flag_word(says, heading, comes_last))
+
+
+EDITED = flag_word("Of a plan file that was edited: plan its question again, and use none of its figures.", BESIDE)
 
 
 SHARE = Kind("SHARE", plain(parse_ratio))
@@ -282,6 +291,13 @@ INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
 ON_OFF = Kind("on|off", on_or_off)
 COUNT = Kind("N", parse_count)
+PEER_TO_PEER = Word(
+    ON_OFF,
+    "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.",
+    REPLICAS,
+    label="peer to peer",
+    shown=lambda reaches: "on" if reaches else "off",
+)
 ROW_COUNT = Kind("N", whole, takes=int)
 RATE_TEXT = Kind("N/TIME", plain(parse_rate))
 USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True)

@@ -23,7 +23,7 @@ NUMBER = re.compile(r"[+-]([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)?")
 
 def page_as_markdown(page: Page) -> str:
     """Headline, tables and notes as GitHub-flavoured markdown."""
-    parts = [f"**{escaped(page.headline)}**" if page.headline else "", *map(escaped, page.leading)]
+    parts = [f"**{escaped(page.first_sentence)}**" if page.headline else "", *map(escaped, page.leading)]
     parts += [table_as_markdown(table) for table in page.tables]
     parts.append("\n".join(f"- {escaped(note.strip())}" for note in page.closing))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -19,7 +19,7 @@ def page_as_html(page: Page) -> str:
     """A whole document."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{text(page.headline)}</title>'
+        f'<meta name="color-scheme" content="light dark"><title>{text(page.first_sentence)}</title>'
     )
     body = f'<body class="gpufleet-page"><main>{page_as_fragment(page)}</main></body>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n{body}</html>\n'
@@ -29,7 +29,7 @@ def page_as_fragment(page: Page) -> str:
     """What notebooks show: the page with its own style."""
     parts = [
         f"<style>{STYLE}</style>",
-        f"<h1>{text(page.headline)}</h1>" if page.headline else "",
+        f"<h1>{text(page.first_sentence)}</h1>" if page.headline else "",
         facts_as_html(page.facts),
         *(f'<p class="warning">{text(note)}</p>' for note in page.notes if is_warning(note)),
         *(f"<p>{text(paragraph)}</p>" for paragraph in page.paragraphs),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from gpufleet.provenance import SUPPOSED
 from gpufleet.records import dataclass
 
 Row = Mapping[str, object]
@@ -101,6 +102,8 @@ class Table:
 class Page:
     """Headline first, tables next, notes last; warnings among the notes follow the headline. CSV: the first table.
 
+    What a whole answer supposes (a note with `SUPPOSED`) is said in its first sentence.
+
     In HTML the `facts` stand below the headline, which says them in a sentence.
     """
 
@@ -109,6 +112,12 @@ class Page:
     notes: Sequence[str] = ()
     paragraphs: Sequence[str] = ()
     facts: Sequence[Fact] = ()
+
+    @property
+    def first_sentence(self) -> str:
+        """The headline, after what all of it supposes."""
+        supposed = [note.removesuffix(".") for note in self.notes if note.startswith(SUPPOSED)]
+        return ": ".join(dict.fromkeys([*supposed, self.headline])) if self.headline else ""
 
     @property
     def pictures(self) -> list[Picture]:
@@ -123,7 +132,7 @@ class Page:
     @property
     def closing(self) -> list[str]:
         """Notes at the foot, with the meaning of marks that nothing else explains."""
-        return [*(note for note in self.notes if not is_warning(note)), *self.legend]
+        return [*(note for note in self.notes if not note.startswith((WARNING, SUPPOSED))), *self.legend]
 
     @property
     def legend(self) -> list[str]:

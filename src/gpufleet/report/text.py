@@ -21,7 +21,7 @@ CONTINUED, LISTING_WIDTH = " \\", 80
 
 def page_as_text(page: Page, width: int) -> str:
     """Headline, paragraphs, tables and notes, separated by blank lines."""
-    parts = [wrapped(page.headline, width), *(wrapped(p, width) for p in page.leading)]
+    parts = [wrapped(page.first_sentence, width), *(wrapped(p, width) for p in page.leading)]
     parts += [table_as_text(table, width) for table in page.tables]
     parts.append("\n".join(wrapped(note, width) for note in page.closing))
     return "\n\n".join(part for part in parts if part) + "\n"

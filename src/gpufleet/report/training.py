@@ -108,10 +108,11 @@ def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
     x = d.layout
     idle = "" if not d.idle_gpus else f"; {plural(d.idle_gpus, 'GPU')} idle"
     total, room = d.memory.total_bytes, d.memory.device_bytes
+    verdict = plan.verdict if d is plan.answer else d.memory.verdict
     host = f", host memory {host_text(d.memory)}" if d.memory.host_bytes else ""
     return (
         f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, recompute {x.recompute}; "
-        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({d.memory.verdict}){host}{idle}."
+        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({verdict}){host}{idle}."
     )
 
 

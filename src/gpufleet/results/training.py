@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.domain.verdict import FITS, TIGHT
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Result
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -130,11 +131,27 @@ class TrainingDeployment(RentedJob):
     network_is_assumed: bool = False
 
 
+class OtherStack(Result):
+    """Usual software other than what was assumed, in which it does not fit: what it takes in its best layout.
+
+    `is_choice`: the answer chose what differs (its layout), so that its verdict holds as it stands.
+    """
+
+    assumed: str
+    otherwise: str
+    flag: str
+    verdict: str
+    total_bytes: float
+    device_bytes: float
+    is_choice: bool = False
+
+
 class TrainingPlan(JobPlan):
     """Ways to train a model on so many tokens, cheapest first; the first is the answer. None means infeasible.
 
     `requests` are sequences. `deadline_s` is infinite where none was asked. `faster`: the soonest of all that were
-    looked at; `steady`: the cheapest that cannot be taken away, where the answer can.
+    looked at; `steady`: the cheapest that cannot be taken away, where the answer can. `otherwise`: usual software that
+    nobody ruled out and for which the machines to rent are too small.
     """
 
     method: str
@@ -150,6 +167,13 @@ class TrainingPlan(JobPlan):
     faster: TrainingDeployment | None = None
     steady: TrainingDeployment | None = None
     least_gpus: int | None = None
+    otherwise: list[OtherStack] = []
+
+    @property
+    def verdict(self) -> str:
+        """How the answer fits: tight where usual software that nobody ruled out would not."""
+        own = self.answer.memory.verdict
+        return TIGHT if own == FITS and not all(stack.is_choice for stack in self.otherwise) else own
 
     @property
     def answer(self) -> TrainingDeployment:
@@ -179,21 +203,6 @@ class TrainingChange(Result):
     host_bytes: float = 0.0
     host_need_bytes: float = 0.0
     host_machine: str = ""
-
-
-class OtherStack(Result):
-    """Usual software other than what was assumed, in which it does not fit: what it takes in its best layout.
-
-    `is_choice`: the answer chose what differs (its layout), so that its verdict holds as it stands.
-    """
-
-    assumed: str
-    otherwise: str
-    flag: str
-    verdict: str
-    total_bytes: float
-    device_bytes: float
-    is_choice: bool = False
 
 
 class TrainingFit(Result):

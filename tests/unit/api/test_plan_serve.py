@@ -270,3 +270,12 @@ def test_rope_scaling_in_a_users_config_lets_longer_requests_be_planned(tmp_path
     config.write_text(json.dumps({**shipped, "rope_scaling": scaling}), encoding="utf-8")
     asked = ServeRequest(str(config), 0.1, 100_000, 500, gpus=["H100"], clouds=["aws"])
     assert plan_serve(asked).is_feasible
+
+
+def test_copies_that_exchange_through_the_host_need_more_machines() -> None:
+    """Two GPUs a copy at least, on PCIe."""
+    asked = {"gpus": "L4", "clouds": "aws", "pricing": "on_demand"}
+    large = {"rate": "2/s", "input_tokens": 1000, "output_tokens": 300, **asked}
+    on, off = (plan_serve("qwen2.5-32b", **large, peer_to_peer=access) for access in (True, False))
+    assert off.answer.usd_per_hour > 1.1 * on.answer.usd_per_hour
+    assert [(row.value, row.origin) for row in off.inputs if row.name == "peer to peer"] == [("off", "given")]

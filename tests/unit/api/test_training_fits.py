@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.api.training import plan_finetune
 from gpufleet.api.training_fits import fit_training
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.training_layout import parse_layout
@@ -49,6 +50,16 @@ def test_a_verdict_that_usual_software_turns_is_tight_and_names_what_it_rests_on
     assert stock.total_bytes == pytest.approx(eager.estimate.memory.total_bytes.value)
     assert {x.verdict for x in assumed.otherwise} == {"does not fit"}
     assert not eager.otherwise
+
+
+def test_a_plan_rests_on_the_same_software_as_the_fit_of_its_machine() -> None:
+    said: dict[str, Any] = {"tokens": 1e6, "sequence_tokens": 8192, "gpus": ["RTX-4090:1"]}
+    plan, fit = plan_finetune("llama-3.1-8b", **said), fit_training("llama-3.1-8b", "RTX-4090:1", sequence_tokens=8192)
+    assert (plan.verdict, plan.answer.memory.verdict) == ("tight", "fits")
+    assert {(x.assumed, x.verdict) for x in plan.otherwise} == {(x.assumed, x.verdict) for x in fit.otherwise}
+    assert sum("tight" in note for note in plan.notes) == 1
+    roomy = plan_finetune("llama-3.1-8b", **{**said, "gpus": ["H100:1"]})
+    assert (roomy.verdict, roomy.otherwise) == ("fits", [])
 
 
 def test_what_the_answer_chose_itself_turns_no_verdict() -> None:

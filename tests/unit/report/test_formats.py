@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.provenance import SUPPOSED
 from gpufleet.report.formats import as_csv, as_json, page_as_csv, page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.numbers import usd_per_hour
@@ -159,3 +160,13 @@ def test_a_result_that_is_not_a_number_is_our_bug_and_not_silent() -> None:
 def test_a_spreadsheet_reads_unlimited_in_a_word_and_unknown_as_nothing() -> None:
     table = Table((Column("low", "Low"), Column("high", "High")), [{"low": None, "high": math.inf}])
     assert page_as_csv(Page(tables=(table,))) == "low,high\r\n,unlimited\r\n"
+
+
+def test_what_a_whole_answer_supposes_is_in_its_first_sentence_once() -> None:
+    supposed = f"{SUPPOSED}acme/a-7b is planned as a-7b"
+    page = Page("a-7b fits", notes=[f"{supposed}.", supposed, "Warning: no table knows it", "a remark"])
+    assert page.first_sentence == f"{supposed}: a-7b fits"
+    assert page.leading == ["Warning: no table knows it"]
+    assert page.closing == ["a remark"]
+    for written in (page_as_text(page, 200), page_as_markdown(page), page_as_html(page)):
+        assert written.count(f"{supposed}: a-7b fits") == (2 if "<title>" in written else 1)
