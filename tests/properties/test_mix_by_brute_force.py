@@ -10,6 +10,7 @@ from functools import cache
 from itertools import permutations
 
 import pytest
+from tests.effort import cases
 from tests.properties.random_questions import Dice, shipped
 
 from gpufleet.answers.mix import mixed_deployment
@@ -28,7 +29,7 @@ from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.service import solve_serve
 
-NUM_MARKETS, MOST_OFFERS = 40, 7
+NUM_MARKETS, MOST_OFFERS = cases(32, 40), 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
 SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 18, 30)
 SHARED_QUOTAS = range(1020, 1020 + NUM_MARKETS // 2)

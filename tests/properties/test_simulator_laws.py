@@ -28,7 +28,7 @@ from gpufleet.domain.requests import Requests
 from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, Running, replay
 from gpufleet.simulate.compiled import IS_COMPILED
 
-MANY, FEWER = cases(400, 2000), cases(80, 200)
+MANY, FEWER = cases(200, 2000), cases(80, 200)
 """Clusters; the larger numbers by `make brute-force`."""
 SLACK_S = 1e-9
 seeds = st.integers(0, 2**32)

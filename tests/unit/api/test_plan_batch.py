@@ -28,8 +28,15 @@ def market() -> Catalog:
     return replace(catalog, instances=kept, offers=tuple(o for o in catalog.offers if (o.cloud, o.instance) in kept))
 
 
+ANSWERED: dict[str, BatchPlan] = {}
+
+
 def ask(**changes: object) -> BatchPlan:
-    return plan_batch(replace(JOB, **changes), market())  # type: ignore[arg-type]
+    """The plan of a job, made once however many tests ask for it."""
+    asked = replace(JOB, **changes)  # type: ignore[arg-type]
+    if (key := repr(asked)) not in ANSWERED:
+        ANSWERED[key] = plan_batch(asked, market())
+    return ANSWERED[key]
 
 
 def once(**changes: object) -> Callable[[], BatchPlan]:
@@ -125,7 +132,7 @@ def cost(**changes: object) -> float:
 
 
 def test_a_longer_deadline_never_costs_more() -> None:
-    costs = [cost(deadline_s=h * HOUR) for h in (0.2, 0.3, 0.5, 1, 1.5, 2, 3, 5, 8, 13, 24, 100)]
+    costs = [cost(deadline_s=h * HOUR) for h in (0.2, 0.5, 1, 1.5, 3, 8, 24, 100)]
     assert costs == sorted(costs, reverse=True)
 
 
@@ -144,12 +151,12 @@ def test_more_headroom_never_costs_less() -> None:
 
 
 def test_more_requests_never_cost_less() -> None:
-    costs = [cost(requests=n) for n in (1, 10, 1e3, 1e5, 1e6, 1e7, 3e7)]
+    costs = [cost(requests=n) for n in (1, 1e3, 1e5, 1e6, 3e7)]
     assert costs == sorted(costs)
 
 
 def test_a_cache_never_costs_more() -> None:
-    costs = [cost(prefix_cache=share) for share in (0.0, 0.2, 0.5, 0.9)]
+    costs = [cost(prefix_cache=share) for share in (0.0, 0.5, 0.9)]
     assert costs == sorted(costs, reverse=True)
 
 
