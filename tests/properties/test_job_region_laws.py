@@ -29,6 +29,7 @@ def usd(plan: JobRegionPlan) -> float:
     return NOWHERE if plan.answer is None or plan.answer.usd is None else plan.answer.usd.value
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(8, 40))
 @given(st.data())
 def test_a_region_more_never_costs_more(jobs: list[JobPlan], data: st.DataObject) -> None:
@@ -38,6 +39,7 @@ def test_a_region_more_never_costs_more(jobs: list[JobPlan], data: st.DataObject
     assert usd(plan_job_regions(job, regions=sorted(few | {more}))) <= usd(plan_job_regions(job, regions=sorted(few)))
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(8, 40))
 @given(st.data())
 def test_what_is_forbidden_never_makes_it_cheaper_and_never_changes_a_row(
@@ -62,6 +64,7 @@ def test_what_is_forbidden_never_makes_it_cheaper_and_never_changes_a_row(
             assert row.usd.value >= own.usd.value
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(6, 30))
 @given(st.data())
 def test_more_data_never_costs_less_and_none_where_they_lie(jobs: list[JobPlan], data: st.DataObject) -> None:
@@ -81,6 +84,7 @@ def anywhere() -> JobRegionPlan:
     return plan_job_regions(plan_finetune("llama-3.1-8b", clouds=["aws"], rows=30, **TUNING))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("region", ["us-east-2", "eu-north-1", "ap-northeast-1"])
 def test_a_plan_made_for_a_region_alone_costs_what_the_job_does_there(anywhere: JobRegionPlan, region: str) -> None:
     """By another way: the whole question is planned anew for the region."""

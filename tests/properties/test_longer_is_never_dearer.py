@@ -25,6 +25,7 @@ from gpufleet.errors import DataMissing
 from gpufleet.results.job import JobPlan
 from gpufleet.units import HOUR
 
+pytestmark = pytest.mark.slow
 TABLES = load_catalog()
 QUESTIONS = int(os.environ.get("QUESTIONS", cases(2, 6)))
 ROUNDING = 1e-9

@@ -97,6 +97,7 @@ def test_another_solver_finds_nothing_cheaper_for_two_to_five_services(group: in
         assert asked.effort.meter.iterations < USUAL_ITERATIONS, seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 7, 11])
 def test_a_mix_costs_no_more_than_the_plan_of_the_same_services(seed: int) -> None:
     found, planned = plan_mix(services(seed)), plan_fleet(services(seed))
@@ -105,6 +106,7 @@ def test_a_mix_costs_no_more_than_the_plan_of_the_same_services(seed: int) -> No
     assert found.usd_per_hour <= planned.usd_per_hour + SAME
 
 
+@pytest.mark.slow
 def test_three_services_cost_what_is_proved_cheapest_and_a_stopped_search_no_more_than_the_plan() -> None:
     planned, found, at_once = plan_fleet(THREE), plan_mix(THREE), plan_mix(THREE, time_limit_s=0.0)
     assert found.gap_ratio is not None
@@ -116,6 +118,7 @@ def test_three_services_cost_what_is_proved_cheapest_and_a_stopped_search_no_mor
     assert (found.is_cut_short, at_once.is_cut_short) == (False, True)
 
 
+@pytest.mark.slow
 def test_no_clock_decides_a_default(two: FleetMix, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which every look takes an hour finds what one that stands still finds."""
     ticks = itertools.count(0, 3600)
@@ -149,6 +152,7 @@ def test_whoever_may_do_more_pays_no_more(seed: int) -> None:
     assert usd_as_they_come(longer) <= free + SAME
 
 
+@pytest.mark.slow
 def test_a_budget_buys_what_is_cheapest_or_names_what_that_costs(two: FleetMix) -> None:
     """A cent less than the cheapest mix has no answer, and what it says to pay has one."""
     assert two.usd_per_hour is not None

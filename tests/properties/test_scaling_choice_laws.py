@@ -79,6 +79,7 @@ def test_settings_are_searched_on_the_first_sixty_percent_of_the_days_and_judged
             assert row.worst_unseen_day == row.days[tuned_days:].min()
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_searched_days_changes_no_setting() -> None:
     """Twice the load from the fifth day on: settings stay, and those that miss it then are not recommended."""
     traffic = week(6)
@@ -93,6 +94,7 @@ def test_what_comes_after_the_searched_days_changes_no_setting() -> None:
     assert recommended(after).meets_target
 
 
+@pytest.mark.slow
 def test_machines_for_the_peak_are_the_answer_only_where_nothing_cheaper_keeps_the_target() -> None:
     """Of a few times three days."""
     quick = [PRESETS[name] for name in ("static", "hpa-rate", "keda-queue", "schedule")]

@@ -259,6 +259,7 @@ def test_requests_of_a_closed_loop_stand_in_the_order_they_were_sent(num: int, t
     assert max(np.sum((done.requests.arrival_s <= t) & (done.finish_s > t)) for t in done.requests.arrival_s) <= 3
 
 
+@pytest.mark.slow
 @settings(max_examples=FEWER)
 @given(st.integers(1, 4), st.integers(1, 80), st.floats(0.1, 3.0), seeds)
 def test_twice_the_replicas_let_nobody_wait_longer(count: int, num: int, load: float, seed: int) -> None:

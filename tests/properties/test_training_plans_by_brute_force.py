@@ -31,6 +31,7 @@ from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime
 
+pytestmark = pytest.mark.slow
 TABLES = load_catalog()
 CALIBRATION = calibration_of(TABLES)
 HOUR, DAY = 3600.0, 86400.0
