@@ -57,7 +57,7 @@ contracts: $(VENV)/developer.stamp
 	$(BIN)/lint-imports --no-logo
 
 pytest: $(VENV)/developer.stamp
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 quick: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(QUICK) -m "not slow" --hypothesis-profile quick --durations 20 \
@@ -71,7 +71,7 @@ test-lowest: $(VENV)/developer.stamp
 	@$(BIN)/python tools/floors.py > build/lowest.txt
 	@$(PYTHON) tools/environment.py create build/lowest
 	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve]'
-	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist loadfile $(LOWEST_TESTS)
+	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist worksteal $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)

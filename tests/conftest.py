@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("a test opened a network connection")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_kept_for_other_files(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What functions of a file of tests keep goes with it: some hold a gigabyte."""
+    yield
+    module = getattr(request.node, "obj", None)
+    for each in vars(module).values() if str(getattr(module, "__name__", "")).startswith("tests.") else ():
+        if hasattr(each, "cache_clear") and getattr(each, "__module__", None) == module.__name__:
+            each.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,11 @@ from gpufleet.report.shown_currency import show_money_in
 
 LOAD = ("--rate", "5/s", "--in", "1000", "--out", "200")
 SERVE = ("plan", "serve", "llama-3.1-8b", *LOAD, "--clouds", "aws,gcp")
-BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h")
+BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h",
+         "--clouds", "aws,gcp")  # fmt: skip
 ENCODER = ("plan", "serve", "bert-base-uncased", "--rate", "500/s", "--in", "100")
-ENCODER_BATCH = ("plan", "batch", "bert-base-uncased", "--requests", "1M", "--in", "100", "--deadline", "24h")
+ENCODER_BATCH = ("plan", "batch", "bert-base-uncased", "--requests", "1M", "--in", "100", "--deadline", "24h",
+                 "--clouds", "aws,gcp")  # fmt: skip
 COMPARE = ("compare", "L4", "L40S", "--model", "llama-3.1-8b", *LOAD)
 CATALOG = ("catalog", "prices", "--gpu", "H100", "--limit", "3")
 EVERY = {

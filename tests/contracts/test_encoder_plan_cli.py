@@ -16,11 +16,14 @@ from gpufleet.inputs.preferences import preferences
 from gpufleet.report.numbers import usd
 
 Ask = Callable[..., tuple[int, str]]
-JOB = ("plan", "batch", "bge-base-en-v1.5", "--requests", "10M", "--in", "200", "--deadline", "24h")
+JOB = ("plan", "batch", "bge-base-en-v1.5", "--requests", "10M", "--in", "200", "--deadline", "24h",
+       "--clouds", "aws,gcp")  # fmt: skip
 SERVICE = ("plan", "serve", "bge-base-en-v1.5", "--rate", "300/s", "--in", "128", "--slo", "latency.p95<50ms")
-RECORDINGS = ("plan", "batch", "whisper-tiny", "--requests", "10k", "--audio", "30min", "--deadline", "9h")
+RECORDINGS = ("plan", "batch", "whisper-tiny", "--requests", "10k", "--audio", "30min", "--deadline", "9h",
+              "--gpus", "L4")  # fmt: skip
 IMAGES = ("plan", "serve", "vit-base-patch16-224", "--rate", "2000/s", "--rows", "3")
-TRANSLATIONS = ("plan", "batch", "t5-base", "--requests", "1M", "--in", "60", "--out", "60", "--deadline", "9h")
+TRANSLATIONS = ("plan", "batch", "t5-base", "--requests", "1M", "--in", "60", "--out", "60", "--deadline", "9h",
+                "--gpus", "L4")  # fmt: skip
 NOTHING = (*SERVICE[:-1], "latency.p95<1ms")
 QUESTIONS = [JOB, SERVICE, RECORDINGS, IMAGES, TRANSLATIONS, NOTHING]
 IDS = ["job", "service", "recordings", "images", "translations", "nothing"]
@@ -92,7 +95,10 @@ def test_no_answer_names_the_change_that_helps(ask: Ask) -> None:
 
 def test_a_workload_file_says_what_flags_say(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "recordings.yaml"
-    file.write_text("model: whisper-tiny\nrequests: 10k\naudio: 30min\nbeams: 2\ndeadline: 9h\n", encoding="utf-8")
+    file.write_text(
+        "model: whisper-tiny\nrequests: 10k\naudio: 30min\nbeams: 2\ndeadline: 9h\ngpus: [L4]\n",
+        encoding="utf-8",
+    )
     written = json.loads(ask("plan", "batch", "--workload", str(file), "-o", "json")[1])
     typed = json.loads(ask(*RECORDINGS, "--beams", "2", "-o", "json")[1])
     assert written["deployments"] == typed["deployments"]

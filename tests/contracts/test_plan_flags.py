@@ -16,7 +16,8 @@ from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_
 
 CHAT = ("--rate", "5/s", "--in", "1000", "--out", "200", "--gpus", "L4,H100")
 SERVE = ("plan", "serve", "llama-3.1-8b", *CHAT)
-BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h")
+BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--gpus", "L40S,H100",
+         "--deadline", "24h")  # fmt: skip
 COMPARE = ("compare", "L4", "H100", "--model", "llama-3.1-8b", *CHAT[:6])
 ONLY_IN_FILES = {"model", "prefix_kv", "reason", "classes", "models"}
 FLAG_OF_JOBS = {"requests", "deadline", "startup", "every", "audio", "beams"}
@@ -106,7 +107,19 @@ def test_a_week_is_a_week_for_the_deadline_and_for_the_period(ask_gpufleet: RunG
     assert again["period_s"] == 604_800.0
 
 
-SPEECH = ("plan", "batch", "whisper-small", "--requests", "10k", "--audio", "30min", "--deadline", "24h")
+SPEECH = (
+    "plan",
+    "batch",
+    "whisper-small",
+    "--requests",
+    "10k",
+    "--audio",
+    "30min",
+    "--gpus",
+    "L4",
+    "--deadline",
+    "24h",
+)
 
 
 @pytest.mark.parametrize("verb", [BATCH, SPEECH], ids=["decoder", "encoder"])

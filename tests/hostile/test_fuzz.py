@@ -1,4 +1,4 @@
-"""Three hundred hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
+"""Two hundred hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.effort import cases
 from tests.hostile import fuzz
 from tests.hostile.fuzz import Outcome, Report, Tries, faults, tried
 from tests.hostile.mutations import every_option
 from tests.hostile.valid_questions import SERVE, Question
 
-SEED, TRIES = 3, 300
+SEED, TRIES = 3, cases(200, 1000)
 SOUND = Question((*SERVE, "-o", "json"))
 
 

@@ -100,6 +100,7 @@ def test_more_nodes_are_never_more_available() -> None:
     assert shares[0] > shares[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [ALL, UNTIL_2022])
 @pytest.mark.parametrize(("ratio", "up_h"), [(0.15, 0.8), (0.5, 1.2), (0.9, 10.0), (0.9, 4.4)])
 def test_zones_are_up_as_often_and_as_long_as_asked(name: str, ratio: float, up_h: float) -> None:

@@ -152,6 +152,7 @@ def test_a_token_never_takes_less_among_more_sequences(name: str, context: float
     assert_never_falls(model, decode_steps_s(model, *columns(BATCHES, context)), BATCHES)
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("batch", [1.0, 16.0, 200.0])
 def test_a_token_never_takes_less_over_a_longer_context(name: str, batch: float) -> None:
@@ -160,6 +161,7 @@ def test_a_token_never_takes_less_over_a_longer_context(name: str, batch: float)
     assert_never_falls(model, decode_steps_s(model, batches, contexts), CONTEXTS)
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("output", [100.0, 1000.0])
 def test_prompts_of_others_do_not_break_these_laws(name: str, output: float) -> None:
@@ -205,6 +207,7 @@ def tolerance(model: StepModel, rows: np.ndarray) -> np.ndarray:
     return np.where(is_sglang & is_borrowed, BORROWED_TOLERANCE, TABLE_TOLERANCE)
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("context", [100.0, 4000.0, 30000.0])
 def test_tensor_parallelism_never_speeds_a_step_by_more_than_its_ranks(name: str, context: float) -> None:
@@ -224,6 +227,7 @@ def roomier(model: StepModel, factor: float) -> Candidates:
     return replace(model.candidates, palette=replace(palette, accelerators=larger))
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("lengths", [Lengths(200.0, 100.0), Lengths(8000.0, 500.0)], ids=str)
 def test_more_memory_never_lowers_the_most_that_a_replica_sustains(name: str, lengths: Lengths) -> None:

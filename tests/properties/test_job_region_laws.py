@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import cases
 
 from gpufleet import JobRegionPlan, plan_batch, plan_finetune, plan_job_regions
 from gpufleet.results.job import JobPlan
@@ -28,7 +29,8 @@ def usd(plan: JobRegionPlan) -> float:
     return NOWHERE if plan.answer is None or plan.answer.usd is None else plan.answer.usd.value
 
 
-@settings(max_examples=12)
+@pytest.mark.slow
+@settings(max_examples=cases(8, 40))
 @given(st.data())
 def test_a_region_more_never_costs_more(jobs: list[JobPlan], data: st.DataObject) -> None:
     job = data.draw(st.sampled_from(jobs))
@@ -37,7 +39,8 @@ def test_a_region_more_never_costs_more(jobs: list[JobPlan], data: st.DataObject
     assert usd(plan_job_regions(job, regions=sorted(few | {more}))) <= usd(plan_job_regions(job, regions=sorted(few)))
 
 
-@settings(max_examples=12)
+@pytest.mark.slow
+@settings(max_examples=cases(8, 40))
 @given(st.data())
 def test_what_is_forbidden_never_makes_it_cheaper_and_never_changes_a_row(
     jobs: list[JobPlan], data: st.DataObject
@@ -61,7 +64,8 @@ def test_what_is_forbidden_never_makes_it_cheaper_and_never_changes_a_row(
             assert row.usd.value >= own.usd.value
 
 
-@settings(max_examples=8)
+@pytest.mark.slow
+@settings(max_examples=cases(6, 30))
 @given(st.data())
 def test_more_data_never_costs_less_and_none_where_they_lie(jobs: list[JobPlan], data: st.DataObject) -> None:
     job = data.draw(st.sampled_from(jobs))
@@ -72,12 +76,19 @@ def test_more_data_never_costs_less_and_none_where_they_lie(jobs: list[JobPlan],
     assert {row.moved_usd for row in more.regions if row.region == home and row.usd is not None} <= {0.0}
 
 
+TUNING: dict[str, Any] = {"method": "lora", "tokens": "50M", "deadline": "24h", "gpus": ["L40S", "L4"]}
+
+
+@pytest.fixture(scope="module")
+def anywhere() -> JobRegionPlan:
+    return plan_job_regions(plan_finetune("llama-3.1-8b", clouds=["aws"], rows=30, **TUNING))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("region", ["us-east-2", "eu-north-1", "ap-northeast-1"])
-def test_a_plan_made_for_a_region_alone_costs_what_the_job_does_there(region: str) -> None:
+def test_a_plan_made_for_a_region_alone_costs_what_the_job_does_there(anywhere: JobRegionPlan, region: str) -> None:
     """By another way: the whole question is planned anew for the region."""
-    asked: dict[str, Any] = {"method": "lora", "tokens": "50M", "deadline": "24h", "gpus": ["L40S", "L4"]}
-    anywhere = plan_finetune("llama-3.1-8b", clouds=["aws"], rows=30, **asked)
-    alone = plan_finetune("llama-3.1-8b", clouds=["aws"], regions=[region], **asked)
-    row = next(row for row in plan_job_regions(anywhere).regions if row.region == region)
+    alone = plan_finetune("llama-3.1-8b", clouds=["aws"], regions=[region], **TUNING)
+    row = next(row for row in anywhere.regions if row.region == region)
     assert row.usd is not None
     assert row.usd.value - (row.moved_usd or 0.0) == pytest.approx(alone.answer.usd.value, rel=1e-9)

@@ -39,6 +39,7 @@ def mixed(request: ServeRequest, **terms: object) -> FleetMix:
     return plan_mix(request, **terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_mix_costs_no_more_than_one_type_and_keeps_every_objective_where_requests_go(seed: int) -> None:
     request = service(seed)
@@ -51,6 +52,7 @@ def test_a_mix_costs_no_more_than_one_type_and_keeps_every_objective_where_reque
     assert sum(r.requests_per_s for r in found.routes) == pytest.approx(request.rate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CASES))
 def test_requests_that_are_alike_on_one_type_are_a_plan(seed: int) -> None:
     request = replace(service(seed), gpus=["L40S"], slo="tpot.p95<80ms")
@@ -65,6 +67,7 @@ def fixed(tokens: object) -> object:
     return TokenCounts(float(tokens))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_all_of_one_cloud_is_that_cloud_and_no_spot_is_on_demand(seed: int) -> None:
     request = service(seed)
@@ -76,6 +79,7 @@ def test_all_of_one_cloud_is_that_cloud_and_no_spot_is_on_demand(seed: int) -> N
     )
 
 
+@pytest.mark.slow
 def test_more_freedom_costs_no_more_and_where_corrections_broke_that_it_is_counted(tally: Tally) -> None:
     """Laws of proven optima at fixed loads; loads are corrected for each mix, which may break them by little."""
     for seed in range(2):

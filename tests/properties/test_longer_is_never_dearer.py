@@ -16,6 +16,7 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+from tests.effort import cases
 
 from gpufleet.api import BatchRequest, plan_batch, plan_finetune, plan_train
 from gpufleet.api.training import FinetuneRequest, TrainRequest
@@ -24,8 +25,9 @@ from gpufleet.errors import DataMissing
 from gpufleet.results.job import JobPlan
 from gpufleet.units import HOUR
 
+pytestmark = pytest.mark.slow
 TABLES = load_catalog()
-QUESTIONS = int(os.environ.get("QUESTIONS", "3"))
+QUESTIONS = int(os.environ.get("QUESTIONS", cases(2, 6)))
 ROUNDING = 1e-9
 GPUS = ("L4", "L40S", "A100-80GB", "H100", "H200", "B200")
 CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "verda")

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import permutations
 
 import pytest
+from tests.effort import cases
 from tests.properties.random_questions import Dice, shipped
 
 from gpufleet.answers.mix import mixed_deployment
@@ -28,7 +29,8 @@ from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.service import solve_serve
 
-NUM_MARKETS, MOST_OFFERS = 40, 7
+pytestmark = pytest.mark.slow
+NUM_MARKETS, MOST_OFFERS = cases(32, 40), 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
 SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 18, 30)
 SHARED_QUOTAS = range(1020, 1020 + NUM_MARKETS // 2)
@@ -150,7 +152,6 @@ def is_over_a_shared_quota(*parts: tuple[Offer, int]) -> bool:
     return any(taken[quota.name] > quota.max_gpus for offer, _ in parts for quota in offer.gpu_quotas)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*SMALL_MARKETS, *SHARED_QUOTAS])
 def test_no_pair_of_offers_is_cheaper_than_the_one_told(seed: int) -> None:
     question, solution = solved(seed)

@@ -104,6 +104,7 @@ def test_an_offer_more_costs_no_more(seed: int) -> None:
     assert is_no_dearer(problem, proved_usd(dearer))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", WITH_A_MIX[:6])
 def test_shares_of_a_hundred_and_none_are_one_cloud(seed: int) -> None:
     problem = replace(random_mix(seed), shares=())

@@ -67,6 +67,7 @@ def starts(runs: Sequence[Run]) -> dict[str, float]:
     return {run.job: run.start_s / H for run in runs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BASELINES, "ours"])
 def test_two_hundred_random_replays_keep_gangs_windows_dependencies_capacity_and_power(name: str) -> None:
     found, asked = [], 0
@@ -89,6 +90,7 @@ def test_two_hundred_random_replays_keep_gangs_windows_dependencies_capacity_and
     assert asked > 0.9 * (INSTANCES if name != "ours" else INSTANCES // 4)
 
 
+@pytest.mark.slow
 def test_shortest_first_has_the_least_mean_completion_where_all_are_there_on_one_gpu() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -194,6 +196,7 @@ def test_a_job_bursts_when_waiting_longer_would_make_it_late() -> None:
     assert outcome_of("fifo", pools, [job("long", 9), waits], [1.0, 1.0], runs).usd == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_first_in_first_out_on_one_gpu_waits_as_long_as_m_m_1() -> None:
     """Mean wait = rho / (mu - lambda) (Kleinrock 1975, Queueing Systems I, 3.2); each wait as Lindley's recursion."""
     load, mean_s, count = 0.4, 100.0, 20_000

@@ -92,6 +92,7 @@ def brute_force_usd(case: Case) -> float:
     return float(np.min(machines[holds] @ case.usd, initial=math.inf))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, CASES, 20))
 def test_the_programme_finds_what_trying_everything_finds(first: int) -> None:
     for seed in range(first, first + 20):
@@ -122,6 +123,7 @@ def test_with_a_price_of_sending_one_place_goes_where_all_together_is_least(seed
     assert mix.usd_per_hour == pytest.approx(float(np.min(machines @ case.usd + sent)), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_more_regions_a_longer_limit_and_cheaper_prices_never_cost_more(seed: int) -> None:
     case, rng = random_case(seed), np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.effort import cases
 from tests.properties import scaling_checker as checker
 from tests.unit.simulate.scaled_services import small_service
 
@@ -45,7 +46,7 @@ def told(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1, 1 + cases(1, 4)))
 def test_the_headline_is_the_cheapest_law_that_keeps_the_target_on_days_it_was_not_tuned_on(seed: int) -> None:
     """All settings of three laws, played by a second player: a week, four days to search and three to judge."""
     traffic = week(seed)
@@ -78,6 +79,7 @@ def test_settings_are_searched_on_the_first_sixty_percent_of_the_days_and_judged
             assert row.worst_unseen_day == row.days[tuned_days:].min()
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_searched_days_changes_no_setting() -> None:
     """Twice the load from the fifth day on: settings stay, and those that miss it then are not recommended."""
     traffic = week(6)
@@ -92,10 +94,11 @@ def test_what_comes_after_the_searched_days_changes_no_setting() -> None:
     assert recommended(after).meets_target
 
 
+@pytest.mark.slow
 def test_machines_for_the_peak_are_the_answer_only_where_nothing_cheaper_keeps_the_target() -> None:
-    """Of six times three days."""
+    """Of a few times three days."""
     quick = [PRESETS[name] for name in ("static", "hpa-rate", "keda-queue", "schedule")]
-    for seed in range(6):
+    for seed in range(cases(3, 6)):
         rows: list[Outcome] = played_laws(week(seed, 3), quick, is_searched=True)
         best = recommended(rows)
         assert best.meets_target

@@ -86,6 +86,7 @@ def small_question(rng: np.random.Generator) -> tuple[list[TriedPool], list[Trie
     return pools, jobs
 
 
+@pytest.mark.slow
 def test_small_questions_are_proved_by_default_and_are_the_best_of_all_schedules(ask: Ask) -> None:
     late = 0
     for seed in range(SMALL_QUESTIONS):
@@ -130,6 +131,7 @@ def crowd(jobs_in_all: int = 30) -> tuple[list[TriedPool], list[TriedJob]]:
     return [TriedPool(5, 0.0)], jobs
 
 
+@pytest.mark.slow
 def test_no_clock_changes_what_is_answered_by_default(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     by_default, by_steps = ask(*crowd(12)), ask(*crowd(), steps=300)
     assert by_steps.late_weighted_hours < by_steps.edf_late_weighted_hours

@@ -54,6 +54,7 @@ def test_five_hundred_random_schedules_keep_gangs_windows_dependencies_capacity_
     assert asked > 0.9 * PLACED
 
 
+@pytest.mark.slow
 def test_a_search_keeps_them_too_and_is_never_worse() -> None:
     for seed in range(SEARCHED):
         grid = random_grid(np.random.default_rng(seed))
@@ -66,6 +67,7 @@ def test_a_search_keeps_them_too_and_is_never_worse() -> None:
         assert grid.score(sooner) <= grid.score(found) <= grid.score(edf)
 
 
+@pytest.mark.slow
 @needs_solver
 def test_the_solver_keeps_them_too_and_stays_above_its_bound() -> None:
     proven = 0
@@ -184,6 +186,7 @@ def test_the_checker_sees_what_is_wrong() -> None:
     assert violations([pool], [job], []) == ["not every job runs once"]
 
 
+@pytest.mark.slow
 @needs_solver
 def test_the_best_that_is_found_keeps_everything_and_is_never_worse() -> None:
     for seed in range(SOLVED):

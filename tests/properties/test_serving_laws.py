@@ -92,6 +92,7 @@ def cost(answer: ServePlan) -> float:
     return answer.answer.usd_per_hour if answer.is_feasible else float("inf")
 
 
+@pytest.mark.slow
 @few
 @given(replicas, engines, input_lengths, output_lengths, loads, st.sampled_from([1.05, 1.3, 2.0]))
 def test_faster_memory_never_slows_a_token_or_lowers_throughput(replica, engine, prompt, output, load, speed) -> None:
@@ -103,6 +104,7 @@ def test_faster_memory_never_slows_a_token_or_lowers_throughput(replica, engine,
     assert after.output_tokens_per_s.value >= before.output_tokens_per_s.value * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(replicas, engines, input_lengths, output_lengths, st.sampled_from([1, 8, 64]))
 def test_faster_memory_never_delays_the_first_token_of_a_batch_or_a_lone_user(
@@ -160,6 +162,7 @@ def test_every_estimate_lies_within_its_range_and_its_parts_add_up(replica, engi
     assert found.output_tokens_per_s.value == pytest.approx(output * found.requests_per_s.value)
 
 
+@pytest.mark.slow
 @few
 @given(engines, input_lengths, output_lengths, loads, st.sampled_from([2, 4]))
 def test_half_the_pcie_width_is_never_faster(engine, prompt, output, load, number) -> None:
@@ -175,6 +178,7 @@ def test_half_the_pcie_width_is_never_faster(engine, prompt, output, load, numbe
     assert narrow.output_tokens_per_s.value <= wide.output_tokens_per_s.value * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(rates, tpot_limits_ms, ttft_limits_ms, st.sampled_from(["ttft.p95", "tpot.p95"]), st.floats(1.01, 5))
 def test_relaxing_a_limit_never_loses_a_candidate(rate, tpot, ttft, relaxed, factor) -> None:
@@ -189,6 +193,7 @@ def served_by(answer: ServePlan) -> set[tuple[str, str]]:
     return {(d.cloud, d.instance) for d in answer.deployments}
 
 
+@pytest.mark.slow
 @few
 @given(st.floats(0.05, 60), st.floats(1, 20), tpot_limits_ms, st.sampled_from(["llama-3.1-8b", "llama-3.3-70b"]))
 def test_a_higher_rate_never_costs_less(rate, factor, tpot, model) -> None:
@@ -196,6 +201,7 @@ def test_a_higher_rate_never_costs_less(rate, factor, tpot, model) -> None:
     assert cost(plan(rate, model, slo)) <= cost(plan(rate * factor, model, slo))
 
 
+@pytest.mark.slow
 @few
 @given(rates, st.floats(0, 1), st.floats(0, 3), tpot_limits_ms)
 def test_more_headroom_never_costs_less(rate, headroom, more, tpot) -> None:
@@ -203,6 +209,7 @@ def test_more_headroom_never_costs_less(rate, headroom, more, tpot) -> None:
     assert cost(plan(rate, slo=slo, headroom=headroom)) <= cost(plan(rate, slo=slo, headroom=headroom + more))
 
 
+@pytest.mark.slow
 @few
 @given(rates, indices, st.floats(1.001, 10))
 def test_a_dearer_offer_is_never_chosen_for_it(rate, index, factor) -> None:
@@ -219,6 +226,7 @@ def chosen(answer: ServePlan) -> tuple[str, str, str]:
     return answer.answer.cloud, answer.answer.region, answer.answer.instance
 
 
+@pytest.mark.slow
 @few
 @given(rates, st.sets(indices, min_size=1, max_size=6))
 def test_more_offers_never_make_the_plan_dearer(rate, kept) -> None:
@@ -228,6 +236,7 @@ def test_more_offers_never_make_the_plan_dearer(rate, kept) -> None:
     assert cost(plan(rate)) <= cost(plan(rate, catalog=some))
 
 
+@pytest.mark.slow
 @few
 @given(rates, st.sampled_from(["llama-3.1-8b", "llama-3.3-70b"]), st.sampled_from(["p50", "p90", "p95"]))
 def test_a_stricter_percentile_never_costs_less(rate, model, statistic) -> None:
@@ -242,6 +251,7 @@ def deployments(model: str, rate: float, slo: str, **more) -> Iterator:
         return
 
 
+@pytest.mark.slow
 @few
 @given(
     st.floats(0.05, 80),
@@ -277,6 +287,7 @@ def test_every_price_of_a_deployment_says_the_same(rate, model) -> None:
             assert figure.low <= figure.value <= figure.high
 
 
+@pytest.mark.slow
 @few
 @given(rates, tpot_limits_ms)
 def test_deployments_come_cheapest_first_and_each_type_once(rate, tpot) -> None:
@@ -286,6 +297,7 @@ def test_deployments_come_cheapest_first_and_each_type_once(rate, tpot) -> None:
     assert len(served_by(plan(rate, slo=f"tpot.p95<{tpot}ms"))) == len(found)
 
 
+@pytest.mark.slow
 @few
 @given(
     st.sampled_from(["0.5ms", "12ms", "30ms", "40ms"]),

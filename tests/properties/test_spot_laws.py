@@ -132,6 +132,7 @@ def test_foresight_is_the_least_of_all_ways_tried(
     assert float(spot_optimum(job, market, HERE, 2)[0]) == pytest.approx(least_usd(job, market))
 
 
+@pytest.mark.slow
 @given(
     jobs.map(lambda job: replace(job, restart_s=600.0 * round(job.restart_s / 600), loss_s=0.0)),
     st.lists(runs, min_size=2, max_size=4),
@@ -211,6 +212,7 @@ def test_thresholds_go_all_the_way_to_a_line() -> None:
         assert there.threshold_s(running, aged, left_s) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("zones", "work_h", "deadline_h", "start_s"),
     [(1, 48, 52, 720.0), (3, 48, 60, 72.0), (6, 48, 60, 72.0), (6, 24, 32, 300.0)],

@@ -62,6 +62,7 @@ def test_a_runner_is_never_late_where_machines_go_at_any_instant(
     assert run(printed(job), up, job.work_s, job.restart_s, sees_losses).finishes_s() <= job.deadline_s + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_s", [72.0, 720.0])
 def test_a_runner_between_points_34_seconds_apart_is_never_late(start_s: float) -> None:
     """48 h within 52 h on machines that were seen every 34 s, 120 windows: it looks every ten minutes."""

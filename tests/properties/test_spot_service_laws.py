@@ -116,6 +116,7 @@ def test_all_on_demand_is_always_ready_and_never_on_spot(market: list[list[tuple
     assert (runs.attained_ratio[0], runs.spot_machines[0], runs.on_demand_machines[0]) == (1.0, 0.0, 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num", "seed", "target_ratio"), [(2, 6, 0.99), (3, 9, 0.97), (3, 9, 0.99), (3, 6, 0.97)])
 def test_the_chosen_policy_costs_little_more_than_the_best_of_the_grid_and_no_shown_row_is_passed_over(
     num: int, seed: int, target_ratio: float

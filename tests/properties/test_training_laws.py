@@ -209,6 +209,7 @@ def shipped_decoders() -> Iterator[Architecture]:
                 yield shipped_architecture(name)
 
 
+@pytest.mark.slow
 def test_no_shipped_decoder_computes_faster_than_the_peak() -> None:
     """Model FLOPs utilization stays under 1 on every GPU with bf16: no layout is faster per GPU than one GPU alone."""
     every = tuple(machine_of(gpu) for gpu in TRAINS)
@@ -322,6 +323,7 @@ def small_cases() -> list[tuple[str, str, int, int, bool, str]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", small_cases(), ids=lambda case: "-".join(map(str, case)))
 def test_plain_loops_find_the_same_layouts_and_the_same_shortest_step(
     case: tuple[str, str, int, int, bool, str],

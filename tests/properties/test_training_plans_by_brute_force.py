@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.effort import cases
 
 from gpufleet.api.training import FinetuneRequest, TrainingRequest, TrainRequest, counts_of, training_question
 from gpufleet.catalog.calibration import calibration_of
@@ -30,11 +31,12 @@ from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime
 
+pytestmark = pytest.mark.slow
 TABLES = load_catalog()
 CALIBRATION = calibration_of(TABLES)
 HOUR, DAY = 3600.0, 86400.0
 MOST_REGRET = 0.10
-QUESTIONS = 20
+QUESTIONS = cases(10, 40)
 LONGEST = {"gpt2": 1024.0, "qwen3-30b-a3b": 32_768.0}
 HIGH_END = 1.2815515655446004  # of a normal distribution, 90 % lie below it
 BOUND = (PriceKind.SAVINGS_PLAN, PriceKind.COMMIT_1Y, PriceKind.COMMIT_3Y)
@@ -166,7 +168,7 @@ def search_of(seed: int) -> TrainingSearch:
     return TrainingSearch(question_of(seed), CALIBRATION)
 
 
-def every_way(seed: int, *, are_had: bool = False) -> Iterator[tuple[float, float, int, Offer]]:
+def ways_of(seed: int, *, are_had: bool = False) -> Iterator[tuple[float, float, int, Offer]]:
     """Cost, end, machines and offer of every run that could be bought, in time or not; `are_had`: no quota binds."""
     q, search = question_of(seed), search_of(seed)
     sold = {(i.cloud, i.name): i for i in q.instances}
@@ -183,6 +185,12 @@ def every_way(seed: int, *, are_had: bool = False) -> Iterator[tuple[float, floa
             found = fastest_step(seed, device, num_gpus)
             if found is not None:
                 yield (*usd_and_end(q, instance, offer, machines, *found), machines, offer)
+
+
+@cache
+def every_way(seed: int, *, are_had: bool = False) -> tuple[tuple[float, float, int, Offer], ...]:
+    """The ways of a question, once for all who ask."""
+    return tuple(ways_of(seed, are_had=are_had))
 
 
 def cheapest(seed: int, *, is_steady: bool = False) -> float:

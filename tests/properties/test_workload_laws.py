@@ -44,6 +44,7 @@ def test_more_headroom_never_costs_less() -> None:
     assert never_falls(cost(headroom=h) for h in (0.0, 0.05, 0.2, 0.5, 1.0, 3.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [1000, LONG], ids=["alike", "varied"])
 def test_a_looser_objective_never_costs_more(lengths: object) -> None:
     for metric, limits in {"ttft.p95": (0.2, 0.4, 0.8, 3), "tpot.p99": (0.01, 0.02, 0.04, 0.2)}.items():
@@ -149,6 +150,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [(0, 1), (1, 2), (0, 1, 2), (0, 0, 0, 0), (2,)], ids=str)
 def test_models_planned_together_never_cost_more_than_apart(chosen: tuple[int, ...]) -> None:
     fleet = plan_fleet([MODELS[i] for i in chosen], catalog=market())

@@ -53,6 +53,7 @@ def every(test: Any) -> Any:
     return settings(max_examples=30)(given(WRITTEN)(test))
 
 
+@pytest.mark.slow
 @every
 def test_a_shell_reads_back_the_words(text: str) -> None:
     assert shlex.split(shell_command(["run", text])) == ["run", text]
@@ -65,6 +66,7 @@ def test_a_comment_is_one_line(text: str) -> None:
     assert shlex.split(comment(text), comments=True) == []
 
 
+@pytest.mark.slow
 @every
 def test_terraform_reads_back_a_string_without_templates(text: str) -> None:
     written = hcl_string(text)

@@ -90,6 +90,7 @@ def work_for_ever() -> int:
         pass
 
 
+@pytest.mark.slow
 @FORKS
 def test_a_change_that_never_ends_is_ended_by_the_processor_time_that_it_used() -> None:
     """Nor one that sleeps: twenty times its limit on the clock."""

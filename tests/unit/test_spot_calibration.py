@@ -50,6 +50,7 @@ def test_no_job_is_late_on_the_worst_of_traces(policy: str) -> None:
         assert np.all(usd < WORK_HOURS * ON_DEMAND_USD_PER_HOUR * 1.5)
 
 
+@pytest.mark.slow
 def test_the_fit_finds_again_what_was_drawn(tmp_path: Path) -> None:
     """Traces of six zones, written as SkyPilot writes them: the correlation over a day comes back."""
     shares, ups_h = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8), (1.5, 2.0, 2.5, 3.0, 3.5, 4.0)

@@ -88,7 +88,18 @@ def _regex(text: str, name: str) -> Fits:
 def _names(text: str) -> tuple[Fits, ...]:
     """A name or glob with what wraps it taken off: of a module, of the tree above it, or of the end of its path."""
     plain = re.sub(r"^(?:model\.|language_model\.|transformer\.|backbone\.)+", "", text.strip().rstrip("."))
+    if "*" not in plain:
+        return (partial(_is_part, f".{plain}."),)
     return tuple(_glob(f"{before}{plain}{after}") for before in ("", "*.") for after in ("", ".*"))
+
+
+def _is_part(name: str, module: str) -> bool:
+    """Whether a name between dots is part of the path of a module.
+
+    >>> _is_part(".mlp.", "layers.0.mlp"), _is_part(".mlp.", "layers.0.mlp_gate")
+    (True, False)
+    """
+    return name in f".{module}."
 
 
 def _glob(text: str) -> Fits:

@@ -197,7 +197,7 @@ def unpacked(path: Path) -> Mapping[str, str]:
     return texts
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def shipped_architecture(name: str) -> Architecture:
     """The architecture of a shipped model by name or alias.
 

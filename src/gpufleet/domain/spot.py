@@ -112,16 +112,13 @@ class HazardCounts:
         of_age = np.searchsorted(np.asarray(edges_s), age[:, :-1] * tick_s - NO_TIME_S)
         began = (age < np.arange(1, is_available.shape[1] + 1))[:, :-1] | (of_age == len(edges_s))
         changes = is_available[:, 1:] != is_available[:, :-1]
-        counted = [
-            [began & (is_available[:, :-1] == has_one) & (of_age == a) for a in range(len(edges_s) + 1)]
-            for has_one in (False, True)
-        ]
-        return cls(
-            tick_s,
-            edges_s,
-            np.array([[float((changes & each).sum()) for each in row] for row in counted]),
-            np.array([[float(each.sum()) for each in row] for row in counted]),
+        ages = len(edges_s) + 1
+        state = of_age + ages * is_available[:, :-1]
+        changed, seen = (
+            np.bincount(state[each], minlength=2 * ages).astype(np.float64).reshape(2, ages)
+            for each in (began & changes, began)
         )
+        return cls(tick_s, edges_s, changed, seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +205,9 @@ class SlackRules:
 
     def threshold_s(self, running: IntArray, state: IntArray, left_s: float) -> FloatArray:
         """The slack below which on demand is taken   [s]."""
-        right = int(np.clip(np.searchsorted(self.left_s, left_s), 1, len(self.left_s) - 1))
+        right = min(max(int(self.left_s.searchsorted(left_s)), 1), len(self.left_s) - 1)
         before, after = self.left_s[right - 1], self.left_s[right]
-        share = float(np.clip((left_s - before) / (after - before), 0.0, 1.0))
+        share = min(max(float((left_s - before) / (after - before)), 0.0), 1.0)
         table = self.slack_s[:, :, right - 1] * (1 - share) + self.slack_s[:, :, right] * share
         return np.asarray(table[running, state])
 

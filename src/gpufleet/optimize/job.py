@@ -296,7 +296,9 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
             terms = (*key, offer.price_kind.value, offer.interruption, offer.most_instances)
             if terms not in found:
                 found[terms] = place_job(market, offer, hosts, rates)
-            placed += [replace(p, offer=offer) for p in ways] if isinstance(ways := found[terms], list) else []
+            ways = found[terms]
+            if isinstance(ways, list):
+                placed += [p if p.offer is offer else replace(p, offer=offer) for p in ways]
     count_late(found, market.job, rejections)
     count_unsold(hosts, market.offers, rejections)
     return placed

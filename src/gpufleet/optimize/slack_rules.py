@@ -9,10 +9,11 @@ slack alone regrets least against choosing freely, and the costs before it are t
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.domain.arrays import AnyArray, FloatArray, IntArray
+from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.spot import ON_DEMAND, ON_SPOT, WAITING, AgedHazards, DeadlineJob, SlackRules
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
@@ -40,7 +41,10 @@ class Shift:
 
     def of(self, cost: FloatArray, num_steps: int) -> FloatArray:
         """Costs there, of the first so many steps."""
-        low, high = (cost.take(at[:num_steps], axis=-1) for at in (self.low, self.high))
+        low = cost.take(self.low[:num_steps], axis=-1)
+        if self.share == 0:
+            return low
+        high = cost.take(self.high[:num_steps], axis=-1)
         low *= 1 - self.share
         high *= self.share
         low += high
@@ -91,6 +95,40 @@ def tick_of(work_s: FloatArray, start_s: float, free_s: FloatArray, tick_s: floa
     return Tick(total_s, paid_h, Shift.by((start_s - tick_s) / step_s, len(work_s)), free_s)
 
 
+@dataclass(frozen=True, eq=False)
+class Bills:
+    """What the tick costs by the work left, on spot and on demand, where it begins with a start or goes on   [USD]."""
+
+    grid: Grid
+    begun_spot: FloatArray
+    going_spot: FloatArray
+    begun_demand: FloatArray
+    going_demand: FloatArray
+
+    @classmethod
+    def of(cls, grid: Grid, spot_usd_per_hour: float, on_demand_usd_per_hour: float) -> Bills:
+        """At a price of each."""
+        prices = (spot_usd_per_hour, on_demand_usd_per_hour)
+        return cls(grid, *(usd * tick.paid_h for usd in prices for tick in (grid.begun, grid.going)))
+
+
+class UpTo(NamedTuple):
+    """How many steps of work left have times that are no longer than what is left: of the work, and of ticks."""
+
+    work: int
+    begun_free: int
+    going_free: int
+    begun_total: int
+    going_total: int
+
+
+def numbers_up_to(grid: Grid, left_s: FloatArray) -> list[list[int]]:
+    """The numbers of `UpTo`, for every time left."""
+    begun, going = grid.begun, grid.going
+    times = (grid.work_s, begun.free_s, going.free_s, begun.total_s, going.total_s)
+    return [each.searchsorted(left_s, side="right").tolist() for each in times]
+
+
 def slack_rules(
     job: DeadlineJob,
     hazards: AgedHazards,
@@ -103,15 +141,18 @@ def slack_rules(
     Losses of unsaved work count by half their most. The time to find them grows with the square of the job's ticks.
     """
     slowest_s = job.restart_s if slowest_restart_s is None else slowest_restart_s
-    grid, prices = Grid.of(job, slowest_s, hazards.tick_s), (spot_usd_per_hour, on_demand_usd_per_hour)
-    chance, ticks = hazards.transitions, math.ceil(job.deadline_s / hazards.tick_s)
-    costs = np.zeros((3, len(chance), len(grid.work_s)))
-    costs[:] = np.where(grid.work_s > 0, LATE_USD, 0.0)
-    thresholds = np.zeros((3, len(chance), ticks + 1))
-    for k in range(1, ticks + 1):
-        costs, thresholds[:, :, k] = tick_before(grid, chance, costs, k * hazards.tick_s, prices)
+    grid, chance = Grid.of(job, slowest_s, hazards.tick_s), hazards.transitions
+    ticks, all_steps = math.ceil(job.deadline_s / hazards.tick_s), len(grid.work_s)
+    left_s: FloatArray = np.arange(1, ticks + 1, dtype=np.float64) * hazards.tick_s
+    bills = Bills.of(grid, spot_usd_per_hour, on_demand_usd_per_hour)
+    costs = np.full((3, len(chance), all_steps), LATE_USD)
+    costs[..., 0] = 0.0
+    first = np.full((3, len(chance), ticks + 1), all_steps)
+    for k, up_to in enumerate(zip(*numbers_up_to(grid, left_s), strict=True), start=1):
+        costs, first[:, :, k] = tick_before(bills, chance, costs, UpTo(*up_to))
     points = np.unique([*np.arange(0, ticks, max(round(POINT_APART_S / hazards.tick_s), 1)), 1, ticks])
-    return SlackRules(hazards, points * hazards.tick_s, thresholds[:, :, points])
+    at_s, begins = points * hazards.tick_s, first[:, :, points]
+    return SlackRules(hazards, at_s, np.where(begins == all_steps, 0.0, at_s - (begins - 0.5) * grid.step_s))
 
 
 def straight_rules(job: DeadlineJob, tick_s: float, slack_s: FloatArray) -> SlackRules:
@@ -147,60 +188,46 @@ def uniform_rules(job: DeadlineJob, tick_s: float, *, waits_ahead: bool) -> Slac
     return straight_rules(job, tick_s, slack_s)
 
 
-def tick_before(
-    grid: Grid, chance: FloatArray, after: FloatArray, left_s: float, prices: tuple[float, float]
-) -> tuple[FloatArray, FloatArray]:
-    """Expected dollars of the rest with one tick more left, and the threshold of each running and state.
+def tick_before(bills: Bills, chance: FloatArray, after: FloatArray, steps: UpTo) -> tuple[FloatArray, IntArray]:
+    """Expected dollars of the rest with one tick more left, and the first step on demand of each running and state.
 
     Dollars: [waiting, on spot or on demand, state, work left]. States without a machine come first.
     """
-    (on_spot, on_demand), without = prices, len(chance) // 2
-    waits = chance @ after[WAITING]
-    lost = np.concatenate([grid.lost.of(after[WAITING, :without], len(grid.work_s)), after[ON_SPOT, without:]])
-    next_spot, next_demand = chance @ lost, chance @ after[ON_DEMAND]
-    free, demand = np.full((2, *after.shape[:2], num_up_to(grid.work_s, left_s)), LATE_USD)
-    can_wait = num_up_to(grid.begun.free_s, left_s)
-    free[:, :without, :can_wait] = waits[:without, :can_wait]
-    for way, tick in ((WAITING, grid.begun), (ON_SPOT, grid.going)):
-        steps = num_up_to(tick.free_s, left_s)
-        free[way, without:, :steps] = on_spot * tick.paid_h[:steps] + tick.after.of(next_spot[without:], steps)
+    grid, without = bills.grid, len(chance) // 2
+    begun, going = grid.begun.after, grid.going.after
+    lost = np.concatenate([grid.lost.of(after[WAITING, :without], after.shape[-1]), after[ON_SPOT, without:]])
+    next_spot, next_demand = (chance @ lost)[without:], chance @ after[ON_DEMAND]
+    free, demand = np.full((2, *after.shape[:2], steps.work), LATE_USD)
+    free[:, :without, : steps.begun_free] = (chance @ after[WAITING])[:without, : steps.begun_free]
+    n, m = steps.begun_free, steps.going_free
+    free[WAITING, without:, :n] = bills.begun_spot[:n] + begun.of(next_spot, n)
+    free[ON_SPOT, without:, :m] = bills.going_spot[:m] + going.of(next_spot, m)
     free[ON_DEMAND, without:] = free[WAITING, without:]
-    for way, tick in ((WAITING, grid.begun), (ON_DEMAND, grid.going)):
-        steps = num_up_to(tick.total_s, left_s)
-        demand[way, :, :steps] = on_demand * tick.paid_h[:steps] + tick.after.of(next_demand, steps)
+    n, m = steps.begun_total, steps.going_total
+    demand[WAITING, :, :n] = bills.begun_demand[:n] + begun.of(next_demand, n)
+    demand[ON_DEMAND, :, :m] = bills.going_demand[:m] + going.of(next_demand, m)
     demand[ON_SPOT] = demand[WAITING]
-    return by_rule(grid, free, demand, left_s)
+    return by_rule(free, demand, after.shape[-1])
 
 
-def num_up_to(times_s: FloatArray, left_s: float) -> int:
-    """How many of times that grow are no longer than what is left."""
-    return int(times_s.searchsorted(left_s, side="right"))
-
-
-def by_rule(grid: Grid, free: FloatArray, demand: FloatArray, left_s: float) -> tuple[FloatArray, FloatArray]:
-    """Costs of the threshold that regrets least, and that slack: on demand from some work left on   [way, state].
+def by_rule(free: FloatArray, demand: FloatArray, all_steps: int) -> tuple[FloatArray, IntArray]:
+    """Costs of the threshold that regrets least, and from which step of work left it is on demand   [way, state].
 
     More work than time is left is late, whatever is done: costs are those of the steps before.
     """
-    gain = np.clip(free[..., 1:] - demand[..., 1:], -LARGE_REGRET, LARGE_REGRET)
-    regret = summed_before(np.maximum(gain, 0)) + summed_from(np.maximum(-gain, 0))
+    gain = free[..., 1:] - demand[..., 1:]
+    np.minimum(gain, LARGE_REGRET, out=gain)
+    np.maximum(gain, -LARGE_REGRET, out=gain)
+    gained, regret, later = np.maximum(gain, 0), np.zeros(free.shape), np.zeros(free.shape)
+    np.add.accumulate(gained, axis=-1, out=regret[..., 1:])
+    gained -= gain
+    np.add.accumulate(gained[..., ::-1], axis=-1, out=later[..., 1:])
+    regret += later[..., ::-1]
     least = regret.argmin(axis=-1)
-    first = np.where(least > 0, least + 1, 0)
-    steps, all_steps = free.shape[-1], len(grid.work_s)
+    first = least + (least > 0)
+    steps = free.shape[-1]
     is_demand = (np.arange(steps) >= first[..., None]) | (free >= LATE_USD)
     cost = np.full((*free.shape[:-1], all_steps), LATE_USD)
     np.minimum(np.where(is_demand, demand, free), LATE_USD, out=cost[..., :steps])
     cost[..., 0] = 0.0
-    return cost, np.where(first == all_steps, 0.0, left_s - (first - 0.5) * grid.step_s)
-
-
-def summed_before(values: AnyArray) -> FloatArray:
-    """The sum of what comes before each place, along rows; one place more."""
-    sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
-    np.cumsum(values, axis=-1, out=sums[..., 1:])
-    return sums
-
-
-def summed_from(values: AnyArray) -> FloatArray:
-    """The sum from each place to the end, along rows; one place more."""
-    return summed_before(values[..., ::-1])[..., ::-1]
+    return cost, first

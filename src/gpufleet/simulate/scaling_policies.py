@@ -87,7 +87,8 @@ class Stabilised:
         """Replicas after one more recommendation."""
         if not self.highest.held:
             self.highest.add(time_s, current)
-        high, low = self.highest.add(time_s, recommended), self.lowest.add(time_s, recommended)
+        high = self.highest.add(time_s, recommended)
+        low = self.lowest.add(time_s, recommended) if self.behaviour.up_window_s else recommended
         steady = min(max(current, low), high) if low <= high else recommended
         if steady == current:
             return current

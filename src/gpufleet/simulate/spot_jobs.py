@@ -90,16 +90,14 @@ class Jobs:
         self.losses, self.starts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.without_ticks = np.zeros(n, dtype=np.int64)
 
-    @property
-    def is_live(self) -> BoolArray:
-        """Which jobs still have work."""
-        return self.work_s > NO_WORK_S
+        self.is_live = self.work_s > NO_WORK_S
 
     def see(self, tick: int) -> Sight:
         """Machines that are lost, places that are chosen, and what a policy sees."""
-        available = self.market.is_available[:, self.first_tick + tick]
+        at = self.first_tick + tick
+        available = self.market.is_available.take(at, axis=1)
         self._lose(available)
-        seen_ticks = np.minimum(self.market.age[:, self.first_tick + tick], tick + 1)
+        seen_ticks = np.minimum(self.market.age.take(at, axis=1), tick + 1)
         self._choose_place(available, seen_ticks)
         has_one = available[self.place, self.who]
         self.without_ticks = np.where(has_one, 0, self.without_ticks + 1)
@@ -110,19 +108,22 @@ class Jobs:
 
     def _lose(self, available: BoolArray) -> None:
         lost = (self.running == ON_SPOT) & ~available[self.place, self.who] & self.is_live
+        if not lost.any():
+            return
         self.work_s = self.work_s + np.where(lost, np.minimum(self.unsaved_s, self.job.loss_s), 0.0)
         self.running = np.where(lost, WAITING, self.running)
         self.losses = self.losses + lost
 
     def _choose_place(self, available: BoolArray, seen_ticks: IntArray) -> None:
         """Who runs on spot stays; others look to the cheapest place, of those to the one that has lasted longest."""
+        if len(available) == 1:
+            return
         usd = np.where(available, self.market.spot_usd_per_hour[:, None], np.inf)
         lasted = np.where(usd == usd.min(axis=0), seen_ticks * available, -1)
         self.place = np.where(self.running == ON_SPOT, self.place, lasted.argmax(axis=0))
 
     def run(self, chosen: IntArray, elapsed_s: float) -> None:
         """One tick of what was chosen, from that time on."""
-        live = self.is_live
         is_start = (chosen != WAITING) & (chosen != self.running)
         self.starting_s = np.where(is_start, self.luck.restart_s, self.starting_s)
         self.unsaved_s = np.where(is_start, 0.0, self.unsaved_s)
@@ -135,14 +136,16 @@ class Jobs:
         self.unsaved_s = self.unsaved_s + done_s
         self.running, self.starts = chosen, self.starts + is_start
         self._pay(chosen, ran_s)
-        ended = live & ~self.is_live
-        self.elapsed_s = np.where(ended, elapsed_s + idle_s + ran_s, self.elapsed_s)
+        live = self.work_s > NO_WORK_S
+        self.elapsed_s = np.where(self.is_live & ~live, elapsed_s + idle_s + ran_s, self.elapsed_s)
+        self.is_live = live
 
     def _refused(self, is_start: BoolArray, chosen: IntArray, elapsed_s: float) -> FloatArray:
         """How much of the tick passes until a machine on demand is to be had, unpaid."""
-        begins = is_start & (chosen == ON_DEMAND)
+        on_demand = chosen == ON_DEMAND
+        begins = is_start & on_demand
         self.first_on_demand_s = np.where(begins, np.minimum(self.first_on_demand_s, elapsed_s), self.first_on_demand_s)
-        self.refused_s = np.where(begins, self.luck.refused_s, np.where(chosen == ON_DEMAND, self.refused_s, 0.0))
+        self.refused_s = np.where(begins, self.luck.refused_s, np.where(on_demand, self.refused_s, 0.0))
         idle_s = np.minimum(self.refused_s, self.market.tick_s)
         self.refused_s = self.refused_s - idle_s
         return idle_s

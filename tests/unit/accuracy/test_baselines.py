@@ -47,6 +47,7 @@ def seconds(figure: ScoredFigure) -> float:
     return 1 / predicted if figure.quantity == "out_tokens_per_s" else predicted
 
 
+@pytest.mark.slow
 def test_every_baseline_answers_for_the_same_rows(scored: dict[str, dict[object, ScoredFigure]]) -> None:
     rows = [set(figures) for figures in scored.values()]
     assert len(rows[0]) > 50

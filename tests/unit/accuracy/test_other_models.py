@@ -85,6 +85,7 @@ def test_audio_of_unknown_length_has_no_prediction() -> None:
     assert "length of the audio" in str(figure.reason)
 
 
+@pytest.mark.slow
 def test_published_rows_are_all_accounted_for() -> None:
     (file,) = score_files([MEASUREMENTS]).files
     left_out = {reason.reason: reason.count for reason in file.left_out}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.effort import cases
 
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.figures import RowScores
@@ -285,10 +286,17 @@ def test_short_runs_are_drawn_more_often() -> None:
     assert draws_for(10) > draws_for(900) > draws_for(10_000) == 1
 
 
-def test_the_shipped_rows_are_replayed() -> None:
-    found = score_files([MEASUREMENTS], simulate=True).files[0]
+@pytest.mark.slow
+def test_the_shipped_rows_are_replayed(tmp_path: Path) -> None:
+    """Every third row, and all by `make brute-force`."""
+    with MEASUREMENTS.open(newline="", encoding="utf-8") as stream:
+        header, *rows = csv.reader(stream)
+    with (tmp_path / MEASUREMENTS.name).open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([header, *rows[:: cases(3, 1)]])
+    found = score_files([tmp_path / MEASUREMENTS.name], simulate=True).files[0]
     assert found.is_replayed
-    assert (found.num_rows, found.num_scored_rows) == (455, 322)
+    assert len(rows) == 455
+    assert (found.num_rows, found.num_scored_rows) == (cases(152, 455), cases(107, 322))
     assert found.coverage_ratio >= 0.97
     medians = {g.quantity: g.median_error_ratio for g in found.groups if g.by == "all"}
     assert (medians["ttft_p50"] or 1) < 0.35

@@ -97,6 +97,7 @@ def test_ranges_that_had_not_seen_a_source_hold_four_fifths_of_it() -> None:
     assert held == pytest.approx(0.8, abs=0.06)
 
 
+@pytest.mark.slow
 def test_the_section_says_what_was_unseen_before_what_was_in_sample(files: list[MeasurementFile]) -> None:
     report = score_files([])
     text = "\n".join(training_sections(report, files, WAS_LEFT_OUT, None))
@@ -123,6 +124,7 @@ def measured_by(source: str) -> Measured:
     return Measured(row, cast("StatedRun", None), source, 1.0)
 
 
+@pytest.mark.slow
 def test_the_decision_names_errors_that_are_those_of_the_tables() -> None:
     """Docs/decisions/0023: a MFU by GPU and recomputation on sources it has not seen, and experts left out."""
     groups = groups_of(read_unseen(WAS_LEFT_OUT / LEFT_OUT_NAME))

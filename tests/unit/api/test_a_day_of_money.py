@@ -46,6 +46,7 @@ def test_explained_money_is_what_its_numbers_come_to(request_: ServeRequest) -> 
         assert shown == pytest.approx(computed, rel=0.02), figure
 
 
+@pytest.mark.slow
 @days
 def test_a_token_api_is_paid_for_the_tokens_of_the_whole_day(request_: ServeRequest) -> None:
     tables, plan = load_catalog(), plan_serve(request_)

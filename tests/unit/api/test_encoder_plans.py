@@ -41,8 +41,15 @@ def market() -> Catalog:
     return replace(catalog, instances=kept, offers=tuple(o for o in catalog.offers if (o.cloud, o.instance) in kept))
 
 
+ANSWERED: dict[str, EncoderBatchPlan] = {}
+
+
 def job(**changes: object) -> EncoderBatchPlan:
-    return plan_encoder_batch(replace(JOB, **changes), market())  # type: ignore[arg-type]
+    """The plan of a job, made once however many tests ask for it."""
+    asked = replace(JOB, **changes)  # type: ignore[arg-type]
+    if (key := repr(asked)) not in ANSWERED:
+        ANSWERED[key] = plan_encoder_batch(asked, market())
+    return ANSWERED[key]
 
 
 def service(**changes: object) -> EncoderServePlan:
@@ -78,6 +85,7 @@ def test_an_unknown_engine_is_answered_with_engines_of_the_list_alone(typed: str
     assert set(refused.value.nearest) <= set(load_runtimes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "kept"), [("faster-whisper", 5), ("whisper.cpp", 5), ("transformers", 1)])
 def test_plans_and_estimates_keep_the_same_beams_unless_they_are_said(engine: str, kept: int) -> None:
     asked = {"model": "whisper-small", "engine": engine, "gpus": ["L4"], "input_tokens": None}
@@ -106,6 +114,7 @@ JOBS = {
 every_job = pytest.mark.parametrize("plan", JOBS.values(), ids=JOBS, indirect=True)
 
 
+@pytest.mark.slow
 @every_job
 def test_every_row_is_done_in_time_and_says_when_it_may_not_be(plan: EncoderBatchPlan) -> None:
     assert plan.deployments
@@ -117,6 +126,7 @@ def test_every_row_is_done_in_time_and_says_when_it_may_not_be(plan: EncoderBatc
         assert d.replicas == d.instance_count * d.gpus_per_instance
 
 
+@pytest.mark.slow
 @every_job
 def test_one_cost_in_all_units(plan: EncoderBatchPlan) -> None:
     for d in plan.deployments:
@@ -131,6 +141,7 @@ def test_one_cost_in_all_units(plan: EncoderBatchPlan) -> None:
         assert (d.interruptions > 0) == (d.price_kind == "spot")
 
 
+@pytest.mark.slow
 @every_job
 def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
     costs = [d.usd.value for d in plan.deployments]
@@ -147,27 +158,32 @@ def test_an_hour_of_audio_costs_what_its_windows_do() -> None:
     assert d.audio_s_per_s.value == pytest.approx(30 * d.inputs_per_s.value)
 
 
+@pytest.mark.slow
 def test_more_requests_never_cost_less() -> None:
-    costs = [job_usd(requests=n) for n in (1, 7, 64, 1e3, 1e5, 1e6, 1e7, 3e8, 1e9)]
+    costs = [job_usd(requests=n) for n in (1, 1e3, 1e7, 1e9)]
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_longer_texts_never_cost_less() -> None:
-    costs = [job_usd(input_tokens=n, requests=1e8) for n in (1, 16, 64, 200, 511, 512)]
+    costs = [job_usd(input_tokens=n, requests=1e8) for n in (1, 200, 512)]
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_a_longer_deadline_and_a_larger_choice_never_cost_more() -> None:
-    costs = [job_usd(requests=1e9, deadline_s=h * HOUR) for h in (0.2, 0.5, 1, 2, 5, 24, 100)]
+    costs = [job_usd(requests=1e9, deadline_s=h * HOUR) for h in (0.2, 2, 24, 100)]
     assert costs == sorted(costs, reverse=True)
     assert job_usd() <= min(job_usd(gpus=["L4"]), job_usd(pricing=["on_demand"]))
 
 
+@pytest.mark.slow
 def test_more_headroom_never_costs_less() -> None:
     costs = [job_usd(requests=1e9, deadline_s=HOUR, headroom=h) for h in (0, 0.2, 1, 3)]
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pricing", [["on_demand"], ["spot"]])
 def test_no_row_planned_at_the_high_end_is_late_there(pricing: list[str]) -> None:
     expected, sure = (job(requests=3e9, headroom=0.0, pricing=pricing, rows=100, confidence=c) for c in (None, 0.9))
@@ -183,6 +199,7 @@ def test_no_row_planned_at_the_high_end_is_late_there(pricing: list[str]) -> Non
     }
 
 
+@pytest.mark.slow
 def test_more_confidence_in_a_job_never_costs_less() -> None:
     costs = [job_usd(requests=1e9, deadline_s=HOUR, confidence=c) for c in (0.5, 0.7, None, 0.8, 0.9, 0.95)]
     assert costs[2] == costs[3]
@@ -219,6 +236,7 @@ def passes_on(gpu: str) -> tuple[float, float, tuple[list[float], list[float]]]:
     return full.batch, full.inputs_per_s.value, (sizes, rates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("requests", "deadline_h"), [(1e3, 1.0), (1e7, 24.0), (2.5e8, 3.0), (1e9, 1.0)])
 def test_no_offer_and_no_number_of_machines_is_cheaper(requests: float, deadline_h: float) -> None:
     plan = job(requests=requests, deadline_s=deadline_h * HOUR, pricing=["on_demand"], confidence=0.5)
@@ -233,6 +251,7 @@ def test_a_quota_bounds_the_machines() -> None:
     assert all(d.instance_count <= 2 for d in plan.deployments)
 
 
+@pytest.mark.slow
 def test_what_a_runtime_does_not_run_on_is_not_planned() -> None:
     plan = plan_encoder_batch(replace(JOB, rows=1000))
     vendors = {load_catalog().accelerators[d.gpu].vendor for d in plan.deployments}

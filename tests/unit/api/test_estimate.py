@@ -603,6 +603,7 @@ def test_two_cards_without_peer_access_are_as_slow_as_was_measured(batch: int, m
     assert on.tpot_s.value < 0.75 * measured_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpus", "said", "recorded"),
     [

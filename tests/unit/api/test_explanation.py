@@ -139,6 +139,7 @@ def gains(found: Explanation) -> list[float]:
     return [of_goal[found.goal](c) for c in found.changes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", LOADS, ids=str)
 @pytest.mark.parametrize("gpus", ["H100:8", "A100:4", "L40S:8"])
 def test_the_greatest_gain_stands_first_and_the_most_work_per_gpu_at_the_end(gpus: str, load: dict) -> None:

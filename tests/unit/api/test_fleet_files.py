@@ -44,6 +44,7 @@ def written(folder: Path, name: str, plan: object) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_models_that_was_written_is_reproduced(fleet: FleetAnswer, tmp_path: Path) -> None:
     changes = explain_plan(written(tmp_path, "fleet", fleet))
     assert isinstance(changes, FleetChanges)
@@ -53,6 +54,7 @@ def test_a_plan_of_several_models_that_was_written_is_reproduced(fleet: FleetAns
     assert page_as_text(fleet_changes_page(changes), 80).startswith("The plan stands: 2 models together, still $")
 
 
+@pytest.mark.slow
 def test_the_model_whose_machines_became_dearer_is_the_one_that_changed(fleet: FleetAnswer) -> None:
     tables = load_catalog()
     dear = fleet.plans[0].answer
@@ -103,6 +105,7 @@ def test_the_page_says_of_each_model_what_its_own_page_says(fleet: FleetAnswer) 
         assert "--flips" not in words
 
 
+@pytest.mark.slow
 def test_a_model_that_nothing_serves_says_what_would_help() -> None:
     page = " ".join(page_as_text(fleet_page(plan_fleet([SMALL, IMPOSSIBLE])), 80).split())
     assert "qwen3-32b: The smallest change that helps" in page

@@ -61,6 +61,7 @@ def test_machine_types_of_one_gpu_share_its_quota_in_the_plan_of_several_models(
     assert f"{missing.needed} GPUs, the quota is 16: aws us-east-1 H100-SXM" in page_as_text(fleet_page(none), 200)
 
 
+@pytest.mark.slow
 def test_no_row_of_a_plan_and_no_two_offers_together_take_more(tmp_path: Path) -> None:
     for quota in (8, 20, 40):
         plan = plan_serve(LARGE, within(tmp_path, f"aws,us-east-1,H100,all,{quota}"))
@@ -105,6 +106,7 @@ def test_the_smaller_of_two_rows_counts_and_a_quota_of_machines_beside(tmp_path:
     assert (most["p5.4xlarge"], most["p5.48xlarge"], most["g6e.xlarge"]) == (12, 1, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -127,6 +129,7 @@ def test_a_gpu_among_the_machine_types_is_told_where_it_belongs(tmp_path: Path) 
         load_catalog(tmp_path, TODAY)
 
 
+@pytest.mark.slow
 def test_the_hash_and_the_explained_plan_know_the_quota(tmp_path: Path) -> None:
     small = [replace(CHAT, rate=30.0), replace(LARGE, rate=3.0)]
     market = within(tmp_path, "aws,us-east-1,H100,all,16")
@@ -152,6 +155,7 @@ def held_to(directory: Path, machines: int) -> Catalog:
     return load_catalog(directory, TODAY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machines", [0, 6])
 def test_why_not_says_how_many_are_needed_how_many_there_are_and_what_they_cost(tmp_path: Path, machines: int) -> None:
     free = plan_serve(BUSY).answer
@@ -162,6 +166,7 @@ def test_why_not_says_how_many_are_needed_how_many_there_are_and_what_they_cost(
     assert refused.detail == f"{had} available; {free.instance_count} would cost ${free.usd_per_hour:,.2f}/h"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machines", [0, 6])
 def test_the_quota_that_flips_the_choice_does(tmp_path: Path, machines: int) -> None:
     free = plan_serve(BUSY).answer
@@ -176,5 +181,6 @@ def test_the_quota_that_flips_the_choice_does(tmp_path: Path, machines: int) -> 
         assert (plan_serve(BUSY, held_to(folder, more)).answer.instance == "p5.4xlarge") == wins
 
 
+@pytest.mark.slow
 def test_without_quotas_none_flips_anything() -> None:
     assert not [f for f in plan_serve(BUSY).what_flips() if f.unit == "machines"]

@@ -41,6 +41,7 @@ def asked(index: int, tables: Catalog) -> TrainingPlan:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(8))
 def test_no_machine_of_a_plan_has_less_memory_than_lies_there(index: int) -> None:
     """Counted again from what lies there of each GPU; more memory never costs more, what is unknown refuses none."""

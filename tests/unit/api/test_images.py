@@ -56,6 +56,7 @@ def test_an_image_takes_the_cache_of_its_tokens():
     assert with_image.users == without.users
 
 
+@pytest.mark.slow
 def test_plans_carry_images_in_every_prompt():
     words = {"input_tokens": 100, "output_tokens": 100}
     plain, seen = (

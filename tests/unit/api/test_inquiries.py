@@ -126,6 +126,7 @@ def test_at_the_break_even_rate_machines_and_api_cost_the_same() -> None:
     assert plan_serve(replace(BUSY, rate=below)).answer.usd_per_hour > price.usd_per_hour(below, 1000, 200)
 
 
+@pytest.mark.slow
 def test_from_the_settled_rate_on_machines_never_cost_more() -> None:
     plan, price = asked("busy"), TokenPrice(0.6, 1.2)
     settled = plan.against_tokens(price).settled_requests_per_s

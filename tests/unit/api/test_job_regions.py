@@ -54,6 +54,7 @@ def usd_of(plan: JobRegionPlan) -> float:
     return plan.answer.usd.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["batch", "tuning"])
 def test_the_place_of_the_plan_costs_what_the_plan_says_and_what_moves(
     which: str, request: pytest.FixtureRequest
@@ -92,6 +93,7 @@ def test_a_run_of_training_on_demand_takes_what_its_plan_says(tuning: TrainingPl
     assert found.moved.data_bytes == tuning.tokens * 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadline", ["24h", None])
 def test_every_row_of_a_plan_runs_where_the_plan_has_it_for_no_more(deadline: str | None) -> None:
     said = {} if deadline is None else {"deadline": deadline}
@@ -239,6 +241,7 @@ def test_machines_of_ones_own_stand_where_they_stand(batch: BatchPlan) -> None:
         plan_job_regions(batch.model_copy(update={"deployments": [own]}))
 
 
+@pytest.mark.slow
 def test_images_count_no_bytes_until_somebody_says_them() -> None:
     plan = plan_encoder_batch("vit-base", requests="10M", deadline="24h", clouds=["aws"])
     unsaid, said = plan_job_regions(plan), plan_job_regions(plan, data="1TB", data_in="aws:us-east-1")
@@ -261,6 +264,7 @@ def test_prices_that_are_too_old_end_the_question(batch: BatchPlan) -> None:
         plan_job_regions(JobRegionRequest(batch, max_price_age_s=86400.0, today=date(2030, 1, 1)))
 
 
+@pytest.mark.slow
 def test_dearer_prices_cost_more(batch: BatchPlan, anywhere: JobRegionPlan) -> None:
     dearer = plan_job_regions(JobRegionRequest(batch, price_change=0.5))
     assert usd_of(anywhere) < usd_of(dearer) <= 1.5 * usd_of(anywhere) + 1e-9

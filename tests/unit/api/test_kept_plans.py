@@ -34,6 +34,7 @@ def waves(rate: float, times_as_fast: float, num: int = 4_000) -> Requests:
     return requests_of(times, np.full(num, 1000), np.full(num, 200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLEETS)
 @pytest.mark.parametrize("times_as_fast", [1.0, 3.0])
 def test_a_verified_plan_is_kept_and_never_cheaper(name: str, times_as_fast: float) -> None:
@@ -61,6 +62,7 @@ def test_the_question_of_a_repaired_plan_says_what_its_machines_carry_and_gives_
     assert again.busiest_requests_per_s == verified.busiest_requests_per_s
 
 
+@pytest.mark.slow
 def test_a_plan_that_no_number_of_machines_repairs_says_so_and_is_not_feasible() -> None:
     """Four hundred prompts in the same moment, five minutes apart: no fleet of four times the rate has them in time."""
     plan = gpufleet.plan_serve(

@@ -64,6 +64,7 @@ def machines_used(fleet: FleetPlan) -> Counter[tuple[str, str]]:
     return used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boxes", [1, 2, 3, 9])
 def test_no_more_boxes_are_used_than_the_rack_holds(tmp_path: Path, boxes: int) -> None:
     fleet = plan_fleet(MODELS, catalog=tables(tmp_path, boxes))
@@ -79,6 +80,7 @@ def cost_of_what_is_shown(fleet: FleetPlan) -> float:
     return own + sum(s.usd_per_hour for s in fleet.shared)
 
 
+@pytest.mark.slow
 def test_a_larger_rack_never_costs_more(tmp_path: Path) -> None:
     costs = []
     for boxes in (1, 2, 3, 9):
@@ -138,6 +140,7 @@ def test_models_that_fit_one_box_together_share_it_where_there_is_no_second(tmp_
     assert fleet.usd_per_hour_apart is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boxes", [1, 2, 9])
 def test_a_fleet_within_a_rack_is_reproduced_as_it_was_shared_out(tmp_path: Path, boxes: int) -> None:
     market = tables(tmp_path, boxes)

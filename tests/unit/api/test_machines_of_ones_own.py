@@ -62,6 +62,7 @@ def test_encoders_run_on_them_too() -> None:
     assert plan.answer.cloud == "own"
 
 
+@pytest.mark.slow
 def test_what_my_machines_can_serve_is_what_fits_one_of_them() -> None:
     small, large = fit_all("1 x 1 RTX-4090"), fit_all("2 x 8 RTX-4090")
     users = {row.model: row.users for row in large.rows}
@@ -72,6 +73,7 @@ def test_what_my_machines_can_serve_is_what_fits_one_of_them() -> None:
     assert all(row.users == row.users_per_machine * 2 for row in large.rows)
 
 
+@pytest.mark.slow
 def test_the_command_lists_models_and_one_machine_stands_for_its_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--owned", "2 x 8 RTX-4090", "--all-models", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -32,6 +32,7 @@ def test_kinds_without_a_price_are_named_beside_an_answer_with_the_way_to_add_on
     assert note.startswith("No price of savings_plan is known: left out. Add rows to offers/*.csv")
 
 
+@pytest.mark.slow
 def test_a_batch_says_so_too() -> None:
     job = BatchRequest("llama-3.1-8b", 1e5, 1000, 200, deadline_s=86_400, pricing=("spot", "savings_plan"))
     assert any(note.startswith("No price of savings_plan is known") for note in plan_batch(job).notes)
@@ -43,6 +44,7 @@ def test_a_kind_that_is_held_for_other_places_only_is_not_called_unknown(tmp_pat
     assert note == "No price of commit_1y for these clouds: left out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"pricing": ("on_demand", "commit_1y")}, {"max_spot": 0.5}])
 def test_kinds_that_are_held_and_kinds_that_nobody_named_need_no_word(
     tmp_path: Path, changes: dict[str, object]

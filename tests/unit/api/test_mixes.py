@@ -52,6 +52,7 @@ def test_words_may_be_said_one_by_one_or_as_a_request(mix: FleetMix) -> None:
     assert asked.input_hash == mix.input_hash
 
 
+@pytest.mark.slow
 def test_a_quota_that_binds_says_what_one_more_machine_is_worth() -> None:
     heavy = plan_mix(replace(CHAT, rate=80.0), quotas=["H100=1"])
     assert [b.name for b in heavy.binding] == ["H100=1"]
@@ -99,6 +100,7 @@ def test_impossible_shares_name_the_nearest_and_what_each_cloud_has_there() -> N
     assert max(abs(g.needed - g.limit) for g in clouds) <= tolerance.needed + 1e-6
 
 
+@pytest.mark.slow
 def test_a_reason_is_kept_beside_its_service() -> None:
     pinned = replace(CHAT, model="qwen3-8b", rate=5.0, reason="compliance")
     found = plan_mix([CHAT, pinned])
@@ -113,6 +115,7 @@ def test_services_share_a_machine_where_that_saves() -> None:
     assert (both.usd_per_hour or 0) <= (both.usd_per_hour_one_type or 0)
 
 
+@pytest.mark.slow
 def test_giving_up_machines_of_today_is_part_of_the_cost_or_they_stay() -> None:
     today = replace(CHAT, fleet_today="12 aws:g6e.xlarge")
     kept = plan_mix(today, leaving_usd=1e6)
@@ -125,6 +128,7 @@ def test_giving_up_machines_of_today_is_part_of_the_cost_or_they_stay() -> None:
     assert cheap.leaving_usd_per_hour == pytest.approx(left * 10.0 / 730)
 
 
+@pytest.mark.slow
 def test_without_the_solver_what_is_found_at_once_is_the_answer_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("api.mixes", "optimize.mixes.search"):
         monkeypatch.setattr(f"gpufleet.{module}.is_installed", lambda: False)

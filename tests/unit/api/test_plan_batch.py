@@ -28,8 +28,15 @@ def market() -> Catalog:
     return replace(catalog, instances=kept, offers=tuple(o for o in catalog.offers if (o.cloud, o.instance) in kept))
 
 
+ANSWERED: dict[str, BatchPlan] = {}
+
+
 def ask(**changes: object) -> BatchPlan:
-    return plan_batch(replace(JOB, **changes), market())  # type: ignore[arg-type]
+    """The plan of a job, made once however many tests ask for it."""
+    asked = replace(JOB, **changes)  # type: ignore[arg-type]
+    if (key := repr(asked)) not in ANSWERED:
+        ANSWERED[key] = plan_batch(asked, market())
+    return ANSWERED[key]
 
 
 def once(**changes: object) -> Callable[[], BatchPlan]:
@@ -54,6 +61,7 @@ PLANS = {
 every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS, indirect=True)
 
 
+@pytest.mark.slow
 @every_plan
 def test_every_row_is_done_in_time(plan: BatchPlan) -> None:
     assert plan.deployments
@@ -64,6 +72,7 @@ def test_every_row_is_done_in_time(plan: BatchPlan) -> None:
         assert d.batch <= d.largest_batch
 
 
+@pytest.mark.slow
 @every_plan
 def test_one_cost_in_all_units(plan: BatchPlan) -> None:
     for d in plan.deployments:
@@ -76,6 +85,7 @@ def test_one_cost_in_all_units(plan: BatchPlan) -> None:
         assert d.paid_s.value <= d.finish_s.value
 
 
+@pytest.mark.slow
 @every_plan
 def test_gpus_that_are_paid_for_run_replicas_or_idle(plan: BatchPlan) -> None:
     for d in plan.deployments:
@@ -83,6 +93,7 @@ def test_gpus_that_are_paid_for_run_replicas_or_idle(plan: BatchPlan) -> None:
         assert 0 <= d.idle_gpus < d.instance_count * d.gpus_per_replica
 
 
+@pytest.mark.slow
 def test_what_is_planned_at_the_high_end_is_in_time_there() -> None:
     asked = {"requests": 1e8, "headroom": 0.0, "rows": 100}
     expected, sure = ask(**asked), ask(**asked, confidence=0.9)
@@ -111,6 +122,7 @@ def test_a_late_job_says_at_which_confidence_it_is_late() -> None:
     assert any("with the headroom or at 90% confidence" in r.best for r in plan.rejections if r.best)
 
 
+@pytest.mark.slow
 @every_plan
 def test_rows_come_cheapest_first_and_once(plan: BatchPlan) -> None:
     costs = [d.usd.value for d in plan.deployments]
@@ -124,8 +136,9 @@ def cost(**changes: object) -> float:
     return plan.answer.usd.value if plan.is_feasible else float("inf")
 
 
+@pytest.mark.slow
 def test_a_longer_deadline_never_costs_more() -> None:
-    costs = [cost(deadline_s=h * HOUR) for h in (0.2, 0.3, 0.5, 1, 1.5, 2, 3, 5, 8, 13, 24, 100)]
+    costs = [cost(deadline_s=h * HOUR) for h in (0.2, 0.5, 1, 1.5, 3, 8, 24, 100)]
     assert costs == sorted(costs, reverse=True)
 
 
@@ -143,13 +156,15 @@ def test_more_headroom_never_costs_less() -> None:
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_more_requests_never_cost_less() -> None:
-    costs = [cost(requests=n) for n in (1, 10, 1e3, 1e5, 1e6, 1e7, 3e7)]
+    costs = [cost(requests=n) for n in (1, 1e3, 1e5, 1e6, 3e7)]
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_a_cache_never_costs_more() -> None:
-    costs = [cost(prefix_cache=share) for share in (0.0, 0.2, 0.5, 0.9)]
+    costs = [cost(prefix_cache=share) for share in (0.0, 0.5, 0.9)]
     assert costs == sorted(costs, reverse=True)
 
 
@@ -172,6 +187,7 @@ def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> N
     assert all(d.interruptions > known[d.instance].interruptions for d in both)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_machines_are_planned_than_a_quota_holds(most: int) -> None:
     held = replace(market(), offers=tuple(replace(o, max_instances=most) for o in market().offers))
@@ -256,6 +272,7 @@ def test_spot_costs_what_drawn_markets_make_of_it() -> None:
         assert d.played.late_ratio <= 1 - both.confidence
 
 
+@pytest.mark.slow
 def test_spot_that_plays_dearer_than_on_demand_is_not_before_it() -> None:
     plan = ask(requests=3e6, deadline_s=8 * HOUR, gpus=["L40S"], rows=100, headroom=0.0)
     first = next(d for d in plan.deployments if d.price_kind == "on_demand")

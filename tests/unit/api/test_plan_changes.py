@@ -234,6 +234,7 @@ def test_a_word_of_another_form_in_the_question_is_refused_by_name(name: str, wo
         request_of(basis.model_copy(update={"question": {**basis.question, name: word}}))
 
 
+@pytest.mark.slow
 def test_an_infeasible_plan_can_be_explained_too() -> None:
     found = explain_plan(plan_serve(replace(CHAT, slo="tpot.p95<0.1ms")))
     assert found.is_reproduced
@@ -249,6 +250,7 @@ def test_a_plan_of_several_classes_and_lengths_that_differ_is_made_again_as_it_w
     assert explain_plan(stored).is_reproduced
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked", [{"confidence": 0.9}, {"price_change": 0.2}, {"confidence": 0.8, "price_change": -0.1}]
 )

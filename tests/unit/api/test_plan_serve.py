@@ -171,6 +171,7 @@ def test_what_is_carried_at_the_low_end_is_what_holds() -> None:
             assert d.is_tight
 
 
+@pytest.mark.slow
 def test_what_is_needed_is_a_little_more_than_the_best_with_a_price_misses() -> None:
     """The nearest miss of all GPUs may have no price: then it says so. A plan at the very miss would have no end."""
     asked = ServeRequest("llama-3.3-70b", 5.0, 16384, 300, "latency.p95<1s", clouds=["aws"], pricing=["spot"])

@@ -143,6 +143,7 @@ def ranged(figure: Figure) -> bool:
     return figure.low is not None and figure.high is not None and figure.low < figure.value < figure.high
 
 
+@pytest.mark.slow
 def test_with_one_region_lost_others_carry_all() -> None:
     plan = planned(users=["us"], survive_region=True)
     regions = {m.region for m in plan.machines}
@@ -165,6 +166,7 @@ def test_machines_that_are_alike_stand_in_one_region() -> None:
     assert plan.machines[0].instance_count > 1
 
 
+@pytest.mark.slow
 def test_several_services_have_users_alike() -> None:
     other = ServeRequest("qwen3-8b", 5.0, 500, 100, slo="ttft.p95<1s", clouds=["aws"], gpus=["L40S"], regions=FOUR)
     plan = plan_regions([replace(CHAT, gpus=["L40S"]), other], users=TWO)

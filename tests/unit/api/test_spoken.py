@@ -63,6 +63,7 @@ def test_words_and_a_request_lead_to_the_same_plan() -> None:
     assert words.input_hash == request.input_hash
 
 
+@pytest.mark.slow
 def test_a_job_and_an_encoder_are_asked_by_words() -> None:
     job = gpufleet.plan_batch(
         "llama-3.1-8b", requests="10k", input_tokens="1k", output_tokens=200, deadline="24h", gpus="L4", max_machines=3

@@ -330,6 +330,7 @@ def test_headroom_alone_may_be_missing() -> None:
     assert today.is_close or "with 10% headroom of 20% wanted" in said(plan)
 
 
+@pytest.mark.slow
 def test_a_verdict_is_written_and_read_again_and_explained(tmp_path: Path) -> None:
     for fleet in ("9 aws:p5.48xlarge@20/machine/h", "5 H100:8 + 3 H200:8, 100,000/mo", "2 aws:g6e.48xlarge"):
         path = tmp_path / "plan.json"
@@ -372,6 +373,7 @@ def test_more_load_never_needs_fewer_machines() -> None:
     assert all(few <= many for few, many in pairwise(needed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -394,6 +396,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fleet", NAMES)
 def test_names_that_mean_no_machine_are_refused(fleet: str) -> None:
     error, told = NAMES[fleet]
@@ -402,6 +405,7 @@ def test_names_that_mean_no_machine_are_refused(fleet: str) -> None:
     assert told in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_price_of_one_gpu_is_not_taken_for_that_of_a_machine() -> None:
     """98.32 / 8 = 12.29: an eighth of the bill would turn every verdict."""
     with pytest.raises(UsageError, match="is that the price of one GPU") as refused:
@@ -427,6 +431,7 @@ def test_a_bill_that_no_saving_explains_is_refused_and_one_far_off_is_warned_of(
     assert "Warning: the bill" not in said(planned("5 aws:p5.48xlarge, 200000/mo"))
 
 
+@pytest.mark.slow
 def test_machines_of_ones_own_save_their_electricity_alone_and_end_with_the_rack() -> None:
     """1 kW at $0.30/kWh and a PUE of 1.2 is $0.36 an hour; what was paid for the machine is spent already."""
     tables = load_catalog(EXAMPLES / "own-tables")

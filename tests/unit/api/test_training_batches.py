@@ -15,6 +15,7 @@ def test_a_stated_number_of_gpus_shares_the_batch(num_gpus: int) -> None:
     assert plan.global_batch % (num_gpus // (num_gpus & -num_gpus)) == 0
 
 
+@pytest.mark.slow
 def test_few_tokens_are_few_sequences() -> None:
     assert plan_finetune("llama-3.2-1b", tokens=20_000, sequence_tokens=4096).global_batch == 4
 

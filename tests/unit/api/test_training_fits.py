@@ -85,6 +85,7 @@ def test_methods_that_learn_less_need_no_more() -> None:
     assert totals == sorted(totals, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "gpus", "method", "said"),
     [

@@ -188,6 +188,7 @@ def test_more_than_20_published_configs_are_compared():
     assert len(PUBLISHED) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hub", "plain"), [p for p in PUBLISHED if p[0] not in OTHER_EXPERTS], ids=lambda p: p)
 def test_the_rule_of_a_name_agrees_with_the_config_that_was_published_under_it(hub, plain):
     """Bytes of the weights within 5 %: shared experts, first layers and some projections are skipped model by model."""

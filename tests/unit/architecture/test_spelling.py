@@ -35,6 +35,7 @@ def warnings(config: Mapping[str, object]) -> list[str]:
     return [note for note in parse_architecture(config, "mine").notes if note.startswith("Warning: ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", decoders())
 def test_published_configs_raise_no_doubt(name: str) -> None:
     notes = parse_architecture(load_model_config(name), name).notes
@@ -62,6 +63,7 @@ def test_a_misspelt_key_names_the_one_that_was_meant_and_what_was_taken(
     assert warning.endswith(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", decoders())
 def test_any_key_of_sizes_that_loses_its_last_letter_is_told_or_refused(name: str) -> None:
     config = load_model_config(name)

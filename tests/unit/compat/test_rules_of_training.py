@@ -67,6 +67,7 @@ def test_a_model_that_reads_less_is_trained_on_less_and_says_so() -> None:
     assert not any("at most" in note for note in memory_answer(TRAINING_EXAMPLE).notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gpu", "precision"), [("A100-80GB", "int8"), ("A100-80GB", "fp8"), ("T4", "bf16")])
 def test_what_a_gpu_does_not_train_in_is_told_with_what_it_is_trained_in_instead(gpu: str, precision: str) -> None:
     memory = memory_answer(MemoryQuestion(precision=precision, training=True, gpu=gpu)).notes
@@ -122,6 +123,7 @@ def test_gpus_in_time_are_no_fewer_than_those_that_hold_it() -> None:
     assert [i.name for i in answer.inputs if i.origin == "given"] == ["GPU memory", "train on", "within"]
 
 
+@pytest.mark.slow
 def test_no_number_of_gpus_is_in_time_for_everything() -> None:
     answer = gpus_answer(GpusQuestion(train_on=1e15, within_s=HOUR))
     assert row(answer, "in 1.00 h, all weights").ours_text == "no number of these GPUs is in time"
@@ -179,6 +181,7 @@ def test_a_page_of_training_fits_eighty_columns_and_plans_nothing_for_later(answ
     assert "not modelled" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [7e9, 13e9, 70e9, 405e9])
 def test_pre_training_takes_more_gpus_than_adapters_and_than_inference(parameters: float) -> None:
     answer = gpus_answer(GpusQuestion(parameters=parameters, gpu="A100-80GB"))

@@ -115,6 +115,7 @@ def test_the_latency_beside_the_rule_is_that_of_estimate() -> None:
     assert found == alone.latency_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "tokens", "bottlenecks"),
     [
@@ -190,6 +191,7 @@ def test_a_seven_billion_model_does_not_run_on_the_t4_that_the_seed_gives_it() -
     assert not fit("llama-2-7b", "T4:1", 2048, batch=1).fits
 
 
+@pytest.mark.slow
 def test_no_machine_on_aws_that_holds_it_costs_less_than_the_cheapest() -> None:
     found = row(right_size_answer("llama 13b"), "  cheapest").ours_text
     number, gpu, _, machine, price = found.replace(",", "").replace("x ", " ").split()
@@ -205,6 +207,7 @@ def test_a_model_is_told_what_concerns_it_alone() -> None:
     assert "KV" not in " ".join([*whisper.differences, *whisper.notes])
 
 
+@pytest.mark.slow
 def test_speech_models_are_held_by_the_gpus_that_encode_says_hold_them() -> None:
     rows = right_size_answer().tables[0].rows
     speech = [r for r in rows if r.name.startswith("Whisper")]
@@ -222,6 +225,7 @@ def test_the_cheapest_machine_for_speech_runs_its_engine() -> None:
     assert estimate_encoder("whisper-large-v3", gpu, batch=1, engine="openai-whisper", precision="fp16").is_held
 
 
+@pytest.mark.slow
 def test_examples_outside_of_their_class_are_told() -> None:
     classes = right_size_answer().tables[1].rows
     assert "GPT-2 Large 1.5 GB in FP16 (Small)" in row(right_size_answer(), "Medium", 1).ours_text
@@ -246,6 +250,7 @@ def test_commitments_that_the_catalog_holds_stand_beside_the_seeds_range() -> No
     assert f"1 year saves {year.held_median_ratio:.0%}" in elsewhere.ours_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["memory", "runtime", "gpus"])
 def test_a_size_or_a_model_is_said_with_or_without_its_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     def told(*words: str) -> str:
@@ -314,6 +319,7 @@ def test_the_ladder_answers_near_and_says_when_it_is_far() -> None:
     assert all(model_of(name, 1e9).asked == name for name in LADDER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_page_fits_eighty_columns_and_says_why_they_differ(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", verb]) == 0
@@ -325,6 +331,7 @@ def test_a_page_fits_eighty_columns_and_says_why_they_differ(verb: str, capsys: 
     assert "Why they differ:" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_json_and_csv_hold_every_row(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", verb, "-o", "json"]) == 0

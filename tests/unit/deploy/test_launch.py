@@ -80,6 +80,7 @@ def holds_limits(d: Deployment, longest: float) -> None:
     assert 0.5 < figures["fraction"] < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", FLAGS)
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "gpt-oss-120b", "llama-2-7b"])
 def test_layout_and_limits_of_the_command_are_those_of_every_row(model: str, engine: str) -> None:
@@ -120,6 +121,7 @@ def test_an_engine_that_serves_no_requests_has_no_command() -> None:
     assert fit("llama-3.1-8b", "H100:1", engine="llama.cpp").launch is None
 
 
+@pytest.mark.slow
 def test_a_job_is_started_at_the_batch_that_does_most() -> None:
     plan = plan_batch(BatchRequest("llama-3.1-8b", 1e6, TokenCounts(1000.0), TokenCounts(200.0), deadline_s=24 * HOUR))
     figures = said(of(plan.answer.launch), "vllm")

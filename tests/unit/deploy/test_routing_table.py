@@ -35,6 +35,7 @@ def fits(rule: dict[str, Any], kind: str, prompt: int, answer: int) -> bool:
     return rule["class"] == kind and within("prompt", prompt) and (not foretold or within("answer", answer))
 
 
+@pytest.mark.slow
 def test_every_length_fits_one_rule(mix: FleetMix) -> None:
     table = json.loads(json.dumps(routing_table(mix)))
     for kind in ("chat", "reports"):

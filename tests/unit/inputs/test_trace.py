@@ -129,6 +129,7 @@ def test_the_busiest_minute_of_days_far_apart_takes_no_more_memory_than_its_rows
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_trace_is_held_in_a_few_numbers_a_row() -> None:
     text = "timestamp_s,input_tokens,output_tokens\n" + "".join(f"{i},{i % 977 + 1},7\n" for i in range(50_000))
     tracemalloc.start()

@@ -46,6 +46,7 @@ def traffic() -> Traffic:
     return traffic_of(waves())
 
 
+@pytest.mark.slow
 def test_every_law_is_played_and_the_cheapest_that_keeps_the_target_is_recommended(traffic: Traffic) -> None:
     outcomes = [outcome(traffic, preset) for preset in PRESETS.values()]
     best = recommended(outcomes)
@@ -64,6 +65,7 @@ def test_where_none_keeps_it_the_one_that_misses_least_is_named(traffic: Traffic
     assert recommended(outcomes).worst_day == max(row.worst_day for row in outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["skyserve", "static", "hpa"])
 def test_tuning_finds_no_dearer_settings_than_those_of_the_document(traffic: Traffic, name: str) -> None:
     plain, searched = outcome(traffic, PRESETS[name]), tuned(traffic, PRESETS[name])
@@ -80,6 +82,7 @@ def test_tuning_that_screens_by_the_first_day_finds_what_playing_everything_find
     assert tuned(traffic, preset).settings == cheapest.settings
 
 
+@pytest.mark.slow
 def test_our_law_is_not_tuned(traffic: Traffic) -> None:
     for name in LEARNING:
         assert tuned(traffic, PRESETS[name]).num_tried == 1

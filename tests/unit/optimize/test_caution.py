@@ -30,6 +30,7 @@ def sure(asked: ServeRequest, confidence: float) -> ServeAnswer:
     return plan_serve(replace(asked, confidence=confidence))
 
 
+@pytest.mark.slow
 @every_question
 def test_every_row_keeps_its_limits_at_the_high_end(asked: ServeRequest) -> None:
     plan = sure(asked, 0.9)
@@ -40,12 +41,14 @@ def test_every_row_keeps_its_limits_at_the_high_end(asked: ServeRequest) -> None
         assert d.headroom_ratio >= 0.2 - 1e-9
 
 
+@pytest.mark.slow
 @every_question
 def test_more_confidence_never_costs_less(asked: ServeRequest) -> None:
     costs = [sure(asked, c).answer.usd_per_hour for c in (0.5, 0.7, 0.9, 0.95)]
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 @every_question
 def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeRequest) -> None:
     said, plain = sure(asked, 0.8), plan_serve(asked)
@@ -54,6 +57,7 @@ def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeR
     assert plain.missed_confidence is None
 
 
+@pytest.mark.slow
 @every_question
 def test_the_gamble_is_the_plan_of_expected_values(asked: ServeRequest) -> None:
     promise, gamble = plan_serve(asked), sure(asked, 0.5)
@@ -87,6 +91,7 @@ def test_the_rate_is_kept_at_the_confidence_and_the_headroom_as_expected() -> No
         assert d.requests_per_s_capacity.value >= 20.0 * 1.2 * (1 - 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [q for q in ASKED.values() if q.slo])
 @pytest.mark.parametrize("rate_ratio", [1.0, 0.5])
 def test_limits_hold_at_the_slow_end_up_to_the_low_end_of_what_is_carried(
@@ -109,6 +114,7 @@ def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_
     assert "no limit is near" not in words
 
 
+@pytest.mark.slow
 def test_what_is_needed_grows_with_the_confidence() -> None:
     impossible = replace(CHAT, slo="ttft.p95<1ms")
     needed = [sure(impossible, c).relaxations[0].needed for c in (0.5, 0.9)]
@@ -136,6 +142,7 @@ def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
 LONG = ServeRequest("llama-3.3-70b", 12.0, TokenCounts(16384.0), TokenCounts(300.0), "ttft.p95<1.5s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [LONG, replace(LONG, confidence=0.9), replace(LONG, clouds=["aws"]), CHAT])
 def test_a_looser_limit_costs_what_is_said(asked: ServeRequest) -> None:
     plan = plan_serve(asked)

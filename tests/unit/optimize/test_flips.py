@@ -78,6 +78,7 @@ def test_who_cannot_win_between_two_lengths_does_not(index: int) -> None:
             assert winner(race.of_leaders(float(ratio))) == winner(whole)
 
 
+@pytest.mark.slow
 def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every flip the steps out and both sides of what was found; those that may win answer what lies between."""
     asked_rows: list[int] = []
@@ -96,6 +97,7 @@ def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) 
     assert np.median(asked_rows) < whole / 2
 
 
+@pytest.mark.slow
 def test_a_flip_that_only_those_who_may_win_agree_to_is_asked_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the one that takes over left out between two lengths, the flip would still be found.
 
@@ -122,6 +124,7 @@ def with_limit(demand: Demand, label: str, limit_s: float) -> Demand:
     return replace(demand, workload=replace(demand.workload, slo=replace(slo, limits=limits)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", QUESTIONS)
 def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
     asked = question_at(index)

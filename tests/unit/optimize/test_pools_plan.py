@@ -57,6 +57,7 @@ def test_a_tight_limit_of_tpot_is_cheaper_apart() -> None:
     assert tight.pools.cost_ratio < 1
 
 
+@pytest.mark.slow
 def test_a_looser_limit_is_never_dearer() -> None:
     prices = [plan(f"ttft.p95<2s,tpot.p95<{ms}ms").pools.usd_per_hour for ms in (18, 30, 60)]
     assert prices == sorted(prices, reverse=True)

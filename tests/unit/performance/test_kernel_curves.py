@@ -328,6 +328,7 @@ def test_a_grid_of_the_wrong_shape_is_refused() -> None:
         Grids((Axis("a", 0, 1, 3),), np.zeros((1, 4)), 0.0)
 
 
+@pytest.mark.slow
 def test_every_grid_says_where_it_comes_from_and_how_well_it_holds() -> None:
     described = {(row["operator"], row["accelerator"], row["key"], row["engine"]): row for row in FITS}
     shipped = {

@@ -99,6 +99,7 @@ def test_an_engine_that_reads_full_slots_pays_for_short_prompts_too() -> None:
     assert 0.75 * long < short <= long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("gpu", ["H200-SXM", "B200", "L40S", "A100-SXM4-80GB", "MI300X"])
 @pytest.mark.parametrize("name", MODELS)

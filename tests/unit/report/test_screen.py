@@ -28,6 +28,7 @@ def page(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [SERVE, SMALL, ENCODER, BATCH], ids=["example", "small", "encoder", "batch"])
 def test_an_answer_fits_one_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     lines = page(capsys, *asked)
@@ -42,6 +43,7 @@ def test_an_answer_fits_one_screen(asked: tuple[str, ...], capsys: pytest.Captur
     assert "Assumed: " in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "title"),
     [
@@ -88,6 +90,7 @@ def test_why_not_answers_in_ten_lines_with_what_it_needs_and_costs(capsys: pytes
     assert "% more than the answer" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [("--why-not", "L4:1"), ("--token-price", "0.5/1.5"), ("--pareto",)])
 def test_one_question_more_takes_nothing_from_the_answer(
     more: tuple[str, ...], capsys: pytest.CaptureFixture[str]

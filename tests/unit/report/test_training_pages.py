@@ -39,6 +39,7 @@ def screen(plan: TrainingPlan, show: str | None = None, *, explain: bool = False
     return page_as_text(job_page(plan, WORDS, details=details_of(show), explain=explain), WIDTH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tuned", "trained"])
 def test_the_answer_is_one_screen(name: str, request: pytest.FixtureRequest) -> None:
     lines = screen(request.getfixturevalue(name)).splitlines()
@@ -133,6 +134,7 @@ def test_a_deadline_that_these_gpus_miss_says_how_many_meet_it() -> None:
     assert f"At least {plan.least_gpus} GPUs of any type on offer meet it." in job_page(plan, WORDS).headline
 
 
+@pytest.mark.slow
 def test_a_deadline_that_nothing_meets_says_so() -> None:
     plan = plan_finetune("llama-3.1-8b", tokens="50B", deadline="15min")
     assert plan.least_gpus is None
@@ -145,6 +147,7 @@ def on_spot() -> TrainingPlan:
     return plan_finetune("llama-3.1-8b", tokens="50M", deadline="72h", pricing=["spot"])
 
 
+@pytest.mark.slow
 def test_a_played_run_says_its_own_losses_and_no_other_count_of_them(on_spot: TrainingPlan) -> None:
     """Stops by the advisor's rate and its checkpoints are not those of the market that gives time and cost."""
     assert on_spot.answer.played is not None

@@ -48,6 +48,7 @@ def test_poisson_gaps_are_exponential() -> None:
     assert np.abs(law - seen).max() < 1.95 / math.sqrt(len(gaps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("burstiness", [0.05, 0.3, 1.0, 20.0])
 def test_a_span_holds_its_rate_times_its_length_however_bursty(burstiness: float) -> None:
     """A stream that began at an arrival would hold (cv^2 - 1) / 2 more: 9.5 instead of none at 0.05."""

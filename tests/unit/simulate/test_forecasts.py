@@ -177,6 +177,7 @@ def test_our_law_goes_to_none_after_an_empty_hour_only_where_it_may() -> None:
     assert runs[0].decide(seen_at(15.0 * 301, 0, rate_per_s=1.0, queue=15.0)) >= 1
 
 
+@pytest.mark.slow
 def test_weeks_in_which_nothing_changes_do_not_make_it_forget_beyond_what_it_knew() -> None:
     """Least squares that forget lose what is not seen: after years of flat days a change was forecast at infinity."""
     forecast = lead_forecast()

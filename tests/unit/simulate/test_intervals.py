@@ -34,6 +34,7 @@ def test_eight_of_ten_intervals_of_independent_values_cover_the_truth(number: in
         assert 0.74 < covered < 0.89, name
 
 
+@pytest.mark.slow
 def test_intervals_of_a_queue_are_not_those_of_independent_requests() -> None:
     """Sojourn times of M/M/1 are exponential with mean 1 / (mu - lambda), and neighbours are alike."""
     covered, naively = 0, 0

@@ -41,6 +41,7 @@ def test_a_price_is_updated_by_the_fragment_of_the_guide(tmp_path: Path) -> None
     assert any("heading is missing" in note for note in config.notes)
 
 
+@pytest.mark.slow
 def test_an_instance_is_added_and_can_be_moved_from(tmp_path: Path) -> None:
     config_with(tmp_path, gpu_instances=NEW_GPU)
     report = AWSGPUMigrationAnalyzer(tmp_path).generate_migration_report("newgpu", 2, "inference", "small")

@@ -13,6 +13,7 @@ from gpufleet.domain.training import Method
 TRAININGS = ("training_large_p4d", "fine_tuning_medium_p5", "research_training_g6e", "my_custom_workload")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", TRAININGS)
 def test_a_setup_that_does_not_fit_names_the_number_that_would(workload: str) -> None:
     report = AWSGPUMigrationAnalyzer().report_of(workload)
@@ -29,6 +30,7 @@ def test_the_best_that_stands_holds_it_and_says_how_fast() -> None:
     assert "tokens/s, " in text.partition("Not refuted")[0]
 
 
+@pytest.mark.slow
 def test_a_training_is_compared_by_tokens_a_second_where_both_setups_fit() -> None:
     report = AWSGPUMigrationAnalyzer().generate_migration_report("P5", 8, "training", "small", goal="performance")
     assert "today's tokens/s" in " ".join(report.split())

@@ -110,6 +110,7 @@ def test_with_a_machine_to_spare_what_is_left_is_rated_too() -> None:
         assert np.all(needed <= left + 1e-6) or np.all(before <= left + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [{}, {"spare_machines": 2}, {"zones": 2}, {"zones": 3}])
 def test_one_type_costs_what_a_plan_costs_with_spares_and_zones(lost: dict[str, int]) -> None:
     asked = replace(CHAT, **lost)  # type: ignore[arg-type]

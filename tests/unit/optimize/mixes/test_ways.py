@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from gpufleet.api.mixes import MixRequest, posed_of, understood_mix
 from gpufleet.api.requests import ServeRequest
@@ -70,6 +71,7 @@ def test_each_cloud_with_a_share_has_offers_and_no_other_cloud_has() -> None:
     assert {o.cloud for o in found.offers} == {"aws", "gcp"}
 
 
+@pytest.mark.slow
 def test_services_share_machines_by_the_replica_unless_something_may_be_lost() -> None:
     other = replace(CHAT, model="qwen3-8b", rate=5.0)
     together = posed(CHAT, other).problem
