@@ -91,7 +91,7 @@ def latency_figures(
     """Every objective with its range, the replica solved again with slower and with faster steps.
 
     Steps f times as slow serve the rate as the expected ones serve f times the rate, f times later. Where they do not
-    sustain it, queues grow and the high end is unlimited. `bounds` and `floors_s` are by metric.
+    sustain it, queues grow and nothing is known above. `bounds` and `floors_s` are by metric.
     """
     step = bounds["latency"]
     late = operate_beyond(found, row, running.requests_per_s * float(step.high_ratio[row]))
@@ -101,7 +101,7 @@ def latency_figures(
         own, floor_s = bounds[metric_of(label)], floors_s.get(metric_of(label), 0.0)
         high = math.inf if late is None else late.objectives_s[label] * float(own.high_ratio[row])
         low = max(early.objectives_s[label] * float(own.low_ratio[row]), floor_s)
-        figures[label] = Figure(value=value, unit="s", low=min(low, value), high=max(high, value), grade=grade)
+        figures[label] = Figure.between(value, "s", low, high, grade)
     return figures
 
 

@@ -117,8 +117,8 @@ class Replayed:
     def figure_alone(self, time: str, statistic: str) -> Figure | None:
         """The same, whatever the other percentiles are.
 
-        The range is what runs of this kind keep of the closed form's about its own figure, times what queues add where
-        all steps are as short or as long as that says, and have beside it.
+        The range is the closed form's about its own figure, times what queues add where all steps are as short or as
+        long as that says, with what runs of this kind have beside it.
         """
         value = mean_over_draws(self.draws, time, statistic)
         if not math.isfinite(value):
@@ -128,11 +128,11 @@ class Replayed:
             return Figure(value=value, unit="s", grade="" if own is None else own.grade)
         learnt = self.ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
         queues = [pace.beyond_ratio(time, statistic, value) for pace in self.paces or ()] or [1.0, 1.0]
-        low, high = (
-            None if end is None else value * learnt.end(end / own.value * queue)
-            for end, queue in zip((own.low, own.high), queues, strict=True)
-        )
-        return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+        if own.low is None or own.high is None:
+            return Figure(value=value, unit="s", grade=own.grade)
+        ends = (end / own.value * queue for end, queue in zip((own.low, own.high), queues, strict=True))
+        low, high = (value * learnt.end(ratio) for ratio in ends)
+        return Figure.between(value, "s", low, high, own.grade)
 
 
 def no_lower(figure: Figure, lower: Figure) -> Figure:
