@@ -76,6 +76,7 @@ LEFT_OUT_NAMES = {
 SUMMED_UP = ("model", "gpu", "gpu_and_kernels", "source_or_model")
 SUMMED_UP_QUANTITIES = ("tpot", "ttft", "rate")
 ALL_ENGINES = "all engines"
+DECILES = tuple(f"below_{decile}_percent" for decile in range(10, 100, 10))
 FEWEST_ROWS, NUM_MISSES, NAME_WIDTH, FULL_WIDTH = 10, 10, 40, 200
 QUANTITY_NAMES = {
     "tpot": "time per output token",
@@ -124,6 +125,10 @@ of an engine with several eras that state no version are only in the second part
 device: their errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left
 out one at a time, so that related ones stayed in. How much experts differ and how late tokens are seen were weighed on
 our own runs (`measurements/own`) as well, which no fit sees.
+"""
+CALIBRATED = """\
+What quantiles hold: the share of measurements below each quantile of their prediction, a normal of logarithms on either
+side of what is expected. Rows are those that were left out; a rate counts by its time.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
 SINGLE = "With the constants that ship: the single figures that are furthest off.\n"
@@ -266,6 +271,7 @@ def page_of(
         INTRODUCTION.format(keys=keys),
         table_as_markdown(summary_table(report, left_out)),
         READING,
+        *calibration_section(left_out),
         *training,
         MISSES,
         table_as_markdown(missed_groups_table(left_out)),
@@ -341,6 +347,26 @@ def summary_row(report: AccuracyReport, table: LeftOut, total: Mapping[str, str]
         "width": width_of(report, total),
         "worst": worst_group(groups),
     }
+
+
+def calibration_section(left_out: Sequence[LeftOut]) -> list[str]:
+    """The share of measurements below each decile, of tables that state it; nothing where none does."""
+    totals = [
+        {**total, "key": table.name}
+        for table in left_out
+        if table.key in SUMMED_UP
+        for total in table.totals
+        if total["quantity"] in SUMMED_UP_QUANTITIES and total.get(DECILES[0])
+    ]
+    columns = [
+        Column("key", "left out"),
+        Column("quantity", "of", show=lambda name: QUANTITY_NAMES[name]),
+        *(
+            Column(name, f"{name.split('_')[1]}%", show=lambda share: f"{float(share):.0f}", align="right")
+            for name in DECILES
+        ),
+    ]
+    return [CALIBRATED, table_as_markdown(Table(columns, totals))] if totals else []
 
 
 def party_counts_of(groups: Sequence[Mapping[str, str]]) -> list[PartyCount]:
