@@ -21,22 +21,24 @@ from gpufleet.accuracy.figures import stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import replayed
 from gpufleet.accuracy.seen_rows import publisher_of
-from gpufleet.accuracy.serving import REFUSALS, Setup
+from gpufleet.accuracy.serving import REFUSALS, Load, Setup, ask
 from gpufleet.accuracy.serving_under_load import (
     PROTOCOL,
     QUANTITIES,
+    READINGS,
     experiment_of,
     load_of,
     why_not_scored,
 )
-from gpufleet.api.request_runs import MEAN, TAILS, kind_of_run, mean_over_draws
-from gpufleet.catalog.run_ranges import RunRange
-from gpufleet.inputs.measurements import read_measurements
+from gpufleet.api.request_runs import MEAN, kind_of_run, mean_over_draws
+from gpufleet.catalog.run_ranges import CLOSED_FORM, TAILS, RunRange, load_run_ranges, range_of
+from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.units import MILLISECOND, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "src" / "gpufleet" / "data" / "calibration" / "run_ranges.toml"
-KINDS = ("burst", "clients", "steady")
+STEADY = "steady"
+KINDS = ("burst", "clients", STEADY)
 PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
 # What runs have beside the range of their steps (api/request_runs.py), in squares, below and above, in logarithms;
@@ -78,9 +80,9 @@ def run(arguments: argparse.Namespace) -> None:
     for key, figure in seen_figures(arguments.measurements, ModelFinder(arguments.models)):
         found[key].append(figure)
     tables = []
-    for key, family in ((f"{kind}.{part}", part) for kind in KINDS for part in PARTS_OF_TIMES):
+    for key, family in ((f"{kind}.{part}", part) for kind in (*KINDS, CLOSED_FORM) for part in PARTS_OF_TIMES):
         figures = found[key]
-        wider = [each for kind in KINDS for each in found[f"{kind}.{family}"]]
+        wider = [each for kind in (*KINDS, CLOSED_FORM) for each in found[f"{kind}.{family}"]]
         is_few = len(publishers_of(figures)) < FEWEST_PUBLISHERS
         teachers = wider if is_few else figures
         stretch = least_stretch(teachers)
@@ -104,7 +106,7 @@ def table_of(key: str, beside: RunRange, points: int, told: str) -> str:
 
 
 def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
-    """Every stated figure of every usable row, by kind of run, time and part."""
+    """Every stated figure of every usable row, by kind of run, time and part; of a steady one in closed form too."""
     for written in read_measurements(path).rows:
         if why_not_scored(written):
             continue
@@ -116,7 +118,9 @@ def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
             found = replace(replayed(row, setup, experiment, load), ranges={})
         except REFUSALS:
             continue
-        latency_s = mean_over_draws(found.draws, "latency", MEAN)
+        kind = kind_of_run(experiment, mean_over_draws(found.draws, "latency", MEAN))
+        if kind == STEADY:
+            yield from closed_figures(written, row, setup, load)
         for quantity in stated(written, tuple(QUANTITIES)):
             time, statistic = QUANTITIES[quantity]
             figure, measured = found.figure(time, statistic), written.positive(quantity.column)
@@ -125,9 +129,37 @@ def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
             part = "tail" if statistic in TAILS else "centre"
             logs = [log_of(end / figure.value) for end in (measured * MILLISECOND, figure.low, figure.high)]
             yield (
-                f"{kind_of_run(experiment, latency_s)}.{time}_{part}",
+                f"{kind}.{time}_{part}",
                 Seen(publisher_of(written.text("source")), *logs),
             )
+
+
+def closed_figures(
+    written: MeasurementRow, row: MeasurementRow, setup: Setup, load: Load
+) -> Iterator[tuple[str, Seen]]:
+    """The same of the closed form, without what ships beside the range of its steps; none where it refuses the load."""
+    if "rate" not in load:
+        return
+    try:
+        said = ask(row, setup, load)
+    except REFUSALS:
+        return
+    for quantity in stated(written, tuple(QUANTITIES)):
+        (time, statistic), found = QUANTITIES[quantity], READINGS[quantity](said)
+        measured = written.positive(quantity.column)
+        if isinstance(found, str) or found.low is None or found.high is None or measured is None:
+            continue
+        shipped = range_of(load_run_ranges()[CLOSED_FORM], time, statistic)
+        low, high = (log_of(end / found.value) for end in (found.low, found.high))
+        steps = -without(shipped.low_log, -low), without(shipped.high_log, high)
+        part = "tail" if statistic in TAILS else "centre"
+        seen = Seen(publisher_of(written.text("source")), log_of(measured * MILLISECOND / found.value), *steps)
+        yield f"{CLOSED_FORM}.{time}_{part}", seen
+
+
+def without(beside_log: float, whole_log: float) -> float:
+    """What is left of the logarithm of an end where this was added to it in squares."""
+    return math.sqrt(max(whole_log**2 - beside_log**2, 0.0))
 
 
 def log_of(ratio: float) -> float:

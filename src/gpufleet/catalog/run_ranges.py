@@ -32,6 +32,13 @@ class RunRange:
 
 
 RunRanges = Mapping[str, RunRange]
+TAILS = ("p90", "p95", "p99")
+CLOSED_FORM = "closed_form"
+
+
+def range_of(ranges: RunRanges, time: str, statistic: str) -> RunRange:
+    """What a statistic of ttft, tpot or latency has beside the range of its steps; nothing where nobody learnt it."""
+    return ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +46,7 @@ def load_run_ranges() -> Mapping[str, RunRanges]:
     """What lies beside ranges of steps, by kind of run, then by figure: 'ttft_tail'.
 
     >>> sorted(load_run_ranges())
-    ['burst', 'clients', 'steady']
+    ['burst', 'clients', 'closed_form', 'steady']
     """
     table = toml_of(DATA / "run_ranges.toml")
     return {
