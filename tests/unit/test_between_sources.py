@@ -36,7 +36,7 @@ def test_a_source_of_many_rows_counts_as_one_of_few() -> None:
 
 def test_one_source_takes_what_its_parents_sources_are_apart() -> None:
     alone = Sources.of([0.02, -0.02, 0.01], ["a"] * 3)
-    narrow, wide = alone.range_of_a_new_one(), alone.range_of_a_new_one(parent_between_log=0.2)
+    narrow, wide = alone.range_of_a_new_one(), alone.range_of_a_new_one(beside_log=0.2)
     assert wide[1] > 4 * narrow[1] > 0
     assert wide[0] < 4 * narrow[0] < 0
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 TAIL = 0.1
-FEWEST_SOURCES = 3
+FEWEST_SOURCES, LEAST_FREEDOM = 3, 2
 MOST_ROWS_OF_A_SOURCE = 40
 
 
@@ -43,19 +43,17 @@ class Sources:
             return 0.0
         return math.sqrt(max(float(self.means.var(ddof=1)) - self.noise_log**2, 0.0))
 
-    def range_of_a_new_one(self, parent_between_log: float = 0.0) -> tuple[float, float]:
+    def range_of_a_new_one(self, beside_log: float = 0.0) -> tuple[float, float]:
         """10th and 90th percentile of an error, as a logarithm, in a source that is new.
 
-        mean +- t_(k-1) sqrt(between^2 (1 + 1/k) + within^2 + noise^2/k)   of k sources: random effects (Higgins,
-        Thompson and Spiegelhalter 2009) with the rows of a source beside them. Fewer than three sources do not tell how
-        far apart sources are: they take `parent_between_log`, or their own if that is more. A range holds what is
-        expected.
+        mean +- t_(k-1) sqrt(between^2 (1 + 1/k) + beside^2 + within^2 + noise^2/k)   of k sources: random effects
+        (Higgins, Thompson and Spiegelhalter 2009) with the rows of a source beside them. `beside_log`: what parents say
+        sources are apart, where groups are models of one or two sources. A range holds what is expected.
         """
-        number, between = len(self.means), self.between_log
-        if number < FEWEST_SOURCES:
-            between = max(between, parent_between_log)
-        variance = between**2 * (1 + 1 / number) + self.within_log**2 + self.noise_log**2 / number
-        half = student_quantile(1 - TAIL, max(number, FEWEST_SOURCES) - 1) * math.sqrt(variance)
+        number = len(self.means)
+        squares = self.between_log**2 * (1 + 1 / number) + self.noise_log**2 / number
+        variance = squares + beside_log**2 + self.within_log**2
+        half = student_quantile(1 - TAIL, max(number - 1, LEAST_FREEDOM)) * math.sqrt(variance)
         middle = float(self.means.mean())
         return min(middle - half, 0.0), max(middle + half, 0.0)
 
