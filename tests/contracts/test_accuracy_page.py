@@ -61,6 +61,7 @@ def test_the_summary_says_what_to_expect_how_sure_it_is_and_where_it_is_worst(le
     (row,) = summary_table(AccuracyReport(files=[]), [left_out]).rows
     assert (row["key"], row["rows"], row["median"], row["mean"]) == ("GPU", "62", "11%", "30%")
     assert row["worst"] == "42% bad (vllm V1)"
+    assert row["alike"] == f"{(13 + (43 * 20 + 43 * 20) / 40 + 99) / 3:.0f}%"
     assert str(row["held"]).startswith("77% (")
     assert row["width"] == "-"
 
