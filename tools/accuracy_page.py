@@ -73,9 +73,10 @@ LEFT_OUT_NAMES = {
     "source": "source",
     "source_or_model": "source or else model",
 }
-SUMMED_UP = ("model", "gpu", "gpu_and_kernels", "source_or_model")
+SUMMED_UP = ("source_or_model", "model", "gpu", "gpu_and_kernels")
 SUMMED_UP_QUANTITIES = ("tpot", "ttft", "rate")
 ALL_ENGINES = "all engines"
+DECILES = tuple(f"below_{decile}_percent" for decile in range(10, 100, 10))
 FEWEST_ROWS, NUM_MISSES, NAME_WIDTH, FULL_WIDTH = 10, 10, 40, 200
 QUANTITY_NAMES = {
     "tpot": "time per output token",
@@ -108,6 +109,7 @@ READING = """\
 Errors are |predicted / measured - 1|. *Held* is the share of measurements inside the range (nominal 80 %), in brackets
 its 10th to 90th percentile when the sources (for serving points: client x engine x GPU) are drawn again. *Width* is the
 median half-width of ranges, sqrt(high / low) - 1, of those that ship where the table of what was left out states none.
+*Alike* is the mean over sources (client x engine x GPU) of their mean errors: one of 479 rows counts as one of 3.
 *Worst group* has ten rows or more.
 
 **What flatters these figures.** The form of the equations (which small kernels count, overhead by kernel and by
@@ -124,6 +126,10 @@ of an engine with several eras that state no version are only in the second part
 device: their errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left
 out one at a time, so that related ones stayed in. How much experts differ and how late tokens are seen were weighed on
 our own runs (`measurements/own`) as well, which no fit sees.
+"""
+CALIBRATED = """\
+What quantiles hold: the share of measurements below each quantile of their prediction, a normal of logarithms on either
+side of what is expected. Rows are those that were left out; a rate counts by its time.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
 SINGLE = "With the constants that ship: the single figures that are furthest off.\n"
@@ -266,6 +272,7 @@ def page_of(
         INTRODUCTION.format(keys=keys),
         table_as_markdown(summary_table(report, left_out)),
         READING,
+        *calibration_section(left_out),
         *training,
         MISSES,
         table_as_markdown(missed_groups_table(left_out)),
@@ -313,6 +320,7 @@ def summary_table(report: AccuracyReport, left_out: Sequence[LeftOut]) -> Table:
         Column("rows", "rows", align="right"),
         Column("median", "median", align="right"),
         Column("mean", "mean", align="right"),
+        Column("alike", "alike", align="right"),
         Column("held", "held", align="right"),
         Column("width", "width", align="right"),
         Column("worst", "worst group"),
@@ -337,10 +345,31 @@ def summary_row(report: AccuracyReport, table: LeftOut, total: Mapping[str, str]
         "rows": count(float(total["rows"])),
         "median": percent_text(total["median_error_percent"]),
         "mean": percent_text(total["mean_error_percent"]),
+        "alike": error_text(fmean(mean_by_source(groups)) / PERCENT) if groups else "-",
         "held": f"{float(total['in_range_percent']):.0f}% ({drawn_text(held_interval(party_counts_of(groups)))})",
         "width": width_of(report, total),
         "worst": worst_group(groups),
     }
+
+
+def calibration_section(left_out: Sequence[LeftOut]) -> list[str]:
+    """The share of measurements below each decile, of tables that state it; nothing where none does."""
+    totals = [
+        {**total, "key": table.name}
+        for table in left_out
+        if table.key in SUMMED_UP
+        for total in table.totals
+        if total["quantity"] in SUMMED_UP_QUANTITIES and total.get(DECILES[0])
+    ]
+    columns = [
+        Column("key", "left out"),
+        Column("quantity", "of", show=lambda name: QUANTITY_NAMES[name]),
+        *(
+            Column(name, f"{name.split('_')[1]}%", show=lambda share: f"{float(share):.0f}", align="right")
+            for name in DECILES
+        ),
+    ]
+    return [CALIBRATED, table_as_markdown(Table(columns, totals))] if totals else []
 
 
 def party_counts_of(groups: Sequence[Mapping[str, str]]) -> list[PartyCount]:
@@ -352,6 +381,14 @@ def party_counts_of(groups: Sequence[Mapping[str, str]]) -> list[PartyCount]:
         PartyCount(sum(int(row["rows"]) for row in rows), round(sum(held_rows(row) for row in rows)))
         for rows in members.values()
     ]
+
+
+def mean_by_source(groups: Sequence[Mapping[str, str]]) -> list[float]:
+    """The mean error of each source in percent, of all its rows."""
+    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in groups:
+        rows[row["source"]].append((float(row["rows"]), float(row["mean_error_percent"])))
+    return [sum(n * error for n, error in each) / sum(n for n, _ in each) for each in rows.values()]
 
 
 def held_rows(row: Mapping[str, str]) -> float:

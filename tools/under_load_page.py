@@ -41,8 +41,8 @@ Requests that arrive at a rate, from {rows} rows of {groups} groups (source, mod
 is answered as that run, replayed (`gpufleet estimate --rate R --requests N`). *Closed form* is the steady state of the
 same rate without them, which a plan uses. A row is steady where its requests came for three latencies or longer. Load
 is that of our own closed form. A range comes from replays with steps as short and as long as their own range says. Two
-things were fitted to these rows: what share of that range a kind of run keeps, or has beside it, and how far the host
-time of vLLM before 0.8 may lie from its published value. What ranges hold of a group that they were not learnt on is in
+things were fitted to these rows: what a kind of run has beside that range, publishers alike, and how far the host time
+of vLLM before 0.8 may lie from its published value. What ranges hold of a publisher that they were not learnt on is in
 `data/calibration/run_ranges.toml`. *Alike* is the median of the groups' medians, *within 2x* the share of figures off
 by less than a factor of two. Bursts first, where errors are largest.
 """

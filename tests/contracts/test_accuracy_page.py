@@ -13,6 +13,7 @@ from tools.accuracy_page import (
     TERMS,
     WAS_LEFT_OUT,
     LeftOut,
+    calibration_section,
     digest,
     documents,
     made_from,
@@ -60,6 +61,7 @@ def test_the_summary_says_what_to_expect_how_sure_it_is_and_where_it_is_worst(le
     (row,) = summary_table(AccuracyReport(files=[]), [left_out]).rows
     assert (row["key"], row["rows"], row["median"], row["mean"]) == ("GPU", "62", "11%", "30%")
     assert row["worst"] == "42% bad (vllm V1)"
+    assert row["alike"] == f"{(13 + (43 * 20 + 43 * 20) / 40 + 99) / 3:.0f}%"
     assert str(row["held"]).startswith("77% (")
     assert row["width"] == "-"
 
@@ -69,6 +71,16 @@ def test_a_width_that_the_left_out_table_states_is_shown(tmp_path: Path) -> None
     table.write_text(f"{HEADER},half_width_percent\nall engines,,all sources,tpot,62,11.0,30,1,77.4,18.5\n")
     (row,) = summary_table(AccuracyReport(files=[]), [LeftOut.read(table)]).rows
     assert row["width"] == "±18%"
+
+
+def test_the_page_shows_what_each_quantile_held_where_the_left_out_table_says_it(tmp_path: Path) -> None:
+    assert calibration_section([LeftOut("model", [])]) == []
+    table, shares = tmp_path / "left_out_model.csv", [12.0, 20.4, 30, 41, 50, 61, 69, 80, 91]
+    header = ",".join([HEADER, *(f"below_{decile}_percent" for decile in range(10, 100, 10))])
+    row = ",".join(map(str, ["all engines", "", "all sources", "tpot", 62, 11.0, 30, 1, 77.4, *shares]))
+    table.write_text(f"{header}\n{row}\n")
+    _, shown = calibration_section([LeftOut.read(table)])
+    assert "| model | time per output token | 12 | 20 | 30 | 41 | 50 | 61 | 69 | 80 | 91 |" in shown
 
 
 def test_misses_begin_with_the_largest_and_leave_out_groups_of_a_few_rows(left_out: LeftOut) -> None:

@@ -76,8 +76,18 @@ def test_rows_that_no_device_could_have_run_teach_nothing_and_no_range_is_a_poin
 
 def test_a_range_grows_by_the_doublings_beyond_what_was_measured() -> None:
     seen = residuals(VLLM, 0.1) + residuals(VLLM, 0.1, quantity="ttft")
-    ranges = Ranges.learnt(seen, log_per_doubling=0.1)
+    ranges = Ranges.learnt(seen, [], log_per_doubling=0.1)
     far = residual(VLLM, 0.0, sequences=64.0)
     assert Span.of(seen).doublings(far) == 3
     assert ranges.ends(far)[1] == pytest.approx(np.hypot(ranges.ends(seen[0])[1], 0.3))
     assert ranges.ends(residual(SGLANG, 0.0))[1] > 0
+
+
+def test_a_lent_curve_widens_a_range_by_what_gpus_that_lost_theirs_were_off() -> None:
+    """A spread of 0.1 of the engine and 0.15 of lent kernels, whose own range says 1.28 x 0.5."""
+    own, off = residuals(VLLM, 0.1), residuals(VLLM, float(np.hypot(0.1, 0.15)))
+    lent = [replace(r, borrowed_log=(1.28 * 0.5, 1.28 * 0.5)) for r in off]
+    ranges = Ranges.learnt([*own, *residuals(VLLM, 0.1, quantity="ttft")], lent, log_per_doubling=0.0)
+    assert ranges.lent_kept["tpot"] == pytest.approx(0.3, abs=0.07)
+    low, high = ranges.ends(lent[0])
+    assert np.mean([low <= r.log_ratio <= high for r in lent]) == pytest.approx(0.8, abs=0.02)

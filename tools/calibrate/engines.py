@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
+from scipy.special import ndtr, ndtri
 from tools.calibrate.constants import (
     CONSTANTS,
     NEUTRAL,
@@ -27,7 +28,7 @@ from tools.calibrate.constants import (
 )
 from tools.calibrate.eras import ERAS, Era, Residual, era_name
 from tools.calibrate.lending import LOANS, NEAREST
-from tools.calibrate.ranges import FIGURES, UNITS, Ranges, figures_of, time_log_ratio
+from tools.calibrate.ranges import FIGURES, TAIL, UNITS, Ranges, figures_of, time_log_ratio
 from tools.calibrate.serving_rows import (
     AS_SHIPPED,
     CLOSED_LOOP,
@@ -92,6 +93,7 @@ PRIOR_WEIGHT = 1.0
 CHILD_WEIGHT = 4.0
 LINEAR_FROM = 0.1  # log ratios, in units of the scale of their group, that count by their size and not by its square
 EDGE = 1e-6
+DECILES = range(1, 10)
 ROOM_SEQUENCES = 16
 FAR_SHARE = 0.25
 FAR_QUANTILE = 0.8
@@ -214,6 +216,12 @@ def left_out_residuals(
     return found
 
 
+def lent_residuals(points: Sequence[Point]) -> list[Residual]:
+    """Each GPU predicted by a fit that saw neither its runs nor its kernels: what the nearest GPU's curves miss."""
+    known = [p for p in points if p.gpu in NEAREST]
+    return left_out_residuals(known, GROUPINGS["gpu"](known), lends_kernels=True)
+
+
 def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: Era) -> list[Residual]:
     """Residuals of every measured quantity under these constants."""
     found = []
@@ -307,19 +315,36 @@ class Scored:
     residual: Residual
     held: bool
     half_width_ratio: float
+    quantile: float
 
 
 def scored(
-    outside: Sequence[Residual], teachers: Sequence[Residual], grouping: Grouping, beyond_log: float
+    outside: Sequence[Residual],
+    teachers: Sequence[Residual],
+    lent: Sequence[Residual],
+    grouping: Grouping,
+    beyond_log: float,
 ) -> list[Scored]:
-    """Residuals of each group against the range that the other groups of `teachers` give."""
+    """Residuals of each group against the range that the other groups of `teachers` and of `lent` give."""
     found = []
     for group in sorted({grouping.group(r.point) for r in outside}):
-        ranges = Ranges.learnt([r for r in teachers if not grouping.touches(r.point, group)], beyond_log)
+        others = [[r for r in each if not grouping.touches(r.point, group)] for each in (teachers, lent)]
+        ranges = Ranges.learnt(*others, beyond_log)
         for r in (r for r in outside if grouping.group(r.point) == group):
             low, high = ranges.ends(r)
-            found.append(Scored(r, low <= time_log_ratio(r) <= high, float(np.expm1((high - low) / 2))))
+            at = time_log_ratio(r)
+            width = float(np.expm1((high - low) / 2))
+            found.append(Scored(r, low <= at <= high, width, quantile_at(at, low, high)))
     return found
+
+
+def quantile_at(log_ratio: float, low: float, high: float) -> float:
+    """Which quantile of its prediction a measurement is, a normal of logarithms on either side of what is expected.
+
+    >>> [round(quantile_at(at, -0.1, 0.3), 2) for at in (-0.1, 0.0, 0.3)]
+    [0.1, 0.5, 0.9]
+    """
+    return float(ndtr(-ndtri(TAIL) * log_ratio / (high if log_ratio > 0 else -low)))
 
 
 def left_out_rows(everything: Sequence[Scored]) -> list[dict[str, object]]:
@@ -342,6 +367,9 @@ def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[s
         "bias_percent": round(float(np.expm1(np.median([-s.residual.log_ratio for s in group])) * 100), 1),
         "in_range_percent": round(float(np.mean([s.held for s in group]) * 100), 1),
         "half_width_percent": round(float(np.median([s.half_width_ratio for s in group]) * 100), 1),
+        **{
+            f"below_{d}0_percent": round(float(np.mean([s.quantile < d / 10 for s in group]) * 100), 1) for d in DECILES
+        },
     }
 
 
@@ -391,7 +419,8 @@ def run(arguments: argparse.Namespace) -> None:
     outside = left_out_residuals(points, grouping, arguments.lend_kernels)
     beyond_log = log_per_doubling(points)
     teachers = left_out_residuals(points, grouping) if arguments.lend_kernels else outside
-    everything = scored(outside, teachers, grouping, beyond_log)
+    lent = outside if arguments.lend_kernels else lent_residuals(points)
+    everything = scored(outside, teachers, lent, grouping, beyond_log)
     rows = left_out_rows(everything)
     print_summary(rows)
     print_headlines(everything)
@@ -399,7 +428,7 @@ def run(arguments: argparse.Namespace) -> None:
     path = WAS_LEFT_OUT / f"left_out_{name}.csv"
     write_rows(path, [*rows_of_others(path, arguments.only), *rows_of(rows, arguments.only)])
     if not arguments.report_only:
-        data, ranges = by_era(points), Ranges.learnt(outside, beyond_log)
+        data, ranges = by_era(points), Ranges.learnt(outside, lent, beyond_log)
         found = {e: c | ranges.constants(e.family_key, e.key, e.span_key) for e, c in fit_family(data).items()}
         tables = {e.key: era_toml(e, constants, data[e]) for e, constants in found.items()}
         tables |= {key: table for key, table in shipped_tables().items() if not is_written(key[0], arguments.only)}

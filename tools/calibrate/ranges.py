@@ -23,9 +23,12 @@ ROUNDS = 4
 SOFTNESS = 0.02
 WIDEST_LOG = 5.0
 TYPICAL_LOG = -1.5
+NOMINAL, SHARES = 0.8, np.arange(0.0, 1.01, 0.02).round(2)
 SLOPES = {"tpot": ("log_experts",), "ttft": ("log_per_crowding", "log_attention_dp")}
 UNITS = {
     "most_sequences": "sequences",
+    "tpot_lent_kept": "ratio",
+    "ttft_lent_kept": "ratio",
     "most_devices": "GPUs",
     **{f"{end}_{length}_tokens": "tokens" for end in ("least", "most") for length in ("input", "output")},
 }
@@ -61,6 +64,22 @@ class Widths:
         """The same for a lone request of a dense model without attention-DP, never narrower than +-5 %."""
         own = self.families.get(family, 0.0) + self.eras.get(era, 0.0)
         return -max(float(np.exp(self.low_log + own)), NARROWEST), max(float(np.exp(self.high_log + own)), NARROWEST)
+
+
+def kept_share(widths: Widths, residuals: Sequence[Residual]) -> float:
+    """The least share of the range of a lent curve with which ranges hold 80 % where a GPU lends its curves."""
+    rows = [r for r in residuals if r.is_possible]
+    if not rows:
+        return 1.0
+    own = np.abs([widths.ends(r) for r in rows])
+    lent = np.array([r.borrowed_log for r in rows])
+    log_ratios = np.array([time_log_ratio(r) for r in rows])
+    off, above = np.abs(log_ratios), (log_ratios > 0).astype(int)
+
+    def held(share: float) -> float:
+        return float(np.mean(off <= np.hypot(own, share * lent)[np.arange(len(rows)), above]))
+
+    return next((float(share) for share in SHARES if held(share) >= NOMINAL), 1.0)
 
 
 def regime_of(residual: Residual, slope: str) -> float:
@@ -177,23 +196,28 @@ class Ranges:
     widths: Mapping[str, Widths]
     spans: Mapping[Key, Span]
     log_per_doubling: float
+    lent_kept: Mapping[str, float]
 
     @classmethod
-    def learnt(cls, residuals: Sequence[Residual], log_per_doubling: float) -> Ranges:
-        """Ranges from what was left out; engines of today share one span."""
+    def learnt(cls, residuals: Sequence[Residual], lent: Sequence[Residual], log_per_doubling: float) -> Ranges:
+        """Ranges from what was left out, and from GPUs left out with their kernels; engines of today share one span."""
         pools: dict[Key, list[Residual]] = {}
         for r in residuals:
             pools.setdefault(span_key(r), []).append(r)
         spans = {key: Span.of(pool) for key, pool in pools.items()}
         widths = {quantity: fit_widths(quantity, residuals) for quantity in ("tpot", "ttft")}
-        return cls(widths, spans, log_per_doubling)
+        kept = {
+            quantity: kept_share(found, [r for r in lent if range_of(r) == quantity])
+            for quantity, found in widths.items()
+        }
+        return cls(widths, spans, log_per_doubling, kept)
 
     def ends(self, residual: Residual) -> tuple[float, float]:
         """10th and 90th percentile of ln(measured / predicted) where this residual stands."""
         low, high = self.widths[range_of(residual)].ends(residual)
         span = self.spans.get(span_key(residual), Span.of(()))
         beyond = self.log_per_doubling * span.doublings(residual)
-        lent_low, lent_high = residual.borrowed_log
+        lent_low, lent_high = (self.lent_kept[range_of(residual)] * log for log in residual.borrowed_log)
         return -float(np.hypot(np.hypot(low, lent_low), beyond)), float(np.hypot(np.hypot(high, lent_high), beyond))
 
     def constants(self, family: Key, era: Key, span: Key) -> dict[str, float]:
@@ -202,6 +226,7 @@ class Ranges:
         for quantity, widths in self.widths.items():
             found[f"{quantity}_log_low"], found[f"{quantity}_log_high"] = widths.lone_ends(family, era)
             found |= {f"{quantity}_{name}": value for name, value in widths.slopes.items()}
+            found[f"{quantity}_lent_kept"] = self.lent_kept[quantity]
         return found | self.spans[span].constants() | {"log_per_doubling": self.log_per_doubling}
 
 

@@ -1,11 +1,11 @@
 """Learns how far statistics of replayed runs lie from measured ones, beside the range of their steps.
 
 `python tools/calibrate run-ranges MEASUREMENTS.csv [--models DIR] [--write]` replays every usable row of engines under
-load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) the narrowest range
-that holds 80 % of the figures, every group counting alike: the range of steps and of the queues behind them with a log
-spread beside it, in squares; or, where that range alone holds more and there are groups enough to tell, a share of its
-logarithm. What it holds of a group that it was not learnt on is printed; with `--write` the ranges go into
-`data/calibration/run_ranges.toml`.
+load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) how much lies beside
+the range of steps and of the queues behind them, in squares, below and above, until a tenth of the figures is beyond
+either end, every publisher counting alike. Fewer than three publishers take what all kinds of run have together. What
+that holds of a publisher that it was not learnt on is printed, and stretched towards 80 %; with `--write` the ranges go
+into `data/calibration/run_ranges.toml`.
 """
 
 from __future__ import annotations
@@ -20,43 +20,51 @@ from pathlib import Path
 from gpufleet.accuracy.figures import stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import replayed
-from gpufleet.accuracy.serving import REFUSALS, Setup
+from gpufleet.accuracy.seen_rows import publisher_of
+from gpufleet.accuracy.serving import REFUSALS, Load, Setup, ask
 from gpufleet.accuracy.serving_under_load import (
     PROTOCOL,
     QUANTITIES,
+    READINGS,
     experiment_of,
     load_of,
     why_not_scored,
 )
-from gpufleet.api.request_runs import MEAN, TAILS, kind_of_run, mean_over_draws
-from gpufleet.catalog.run_ranges import RunRange
-from gpufleet.inputs.measurements import read_measurements
+from gpufleet.api.request_runs import MEAN, kind_of_run, mean_over_draws
+from gpufleet.catalog.run_ranges import CLOSED_FORM, TAILS, RunRange, load_run_ranges, range_of
+from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.units import MILLISECOND, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "src" / "gpufleet" / "data" / "calibration" / "run_ranges.toml"
-KINDS, TIMES, PARTS = ("burst", "clients", "steady"), ("ttft", "tpot", "latency"), ("centre", "tail")
+STEADY = "steady"
+KINDS = ("burst", "clients", STEADY)
+PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
-# What runs make of the range of their steps (api/request_runs.py); by tools/calibrate/run_ranges.py.
-# `kept`: share of its logarithm; `value`: log spread beside it, in squares.
+# What runs have beside the range of their steps (api/request_runs.py), in squares, below and above, in logarithms;
+# by tools/calibrate/run_ranges.py.
 
 """
-NOMINAL, WIDEST, STEP, FEWEST_TO_NARROW = 0.8, 3.0, 0.001, 5
+BEYOND, WIDEST_LOG, STEP, FEWEST_PUBLISHERS = 0.1, 2.3, 0.001, 3
+NOMINAL, STRETCHES = 0.78, (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
 HALVINGS = 40
+"""Few publishers hold in steps; more than half as wide again tells nothing more of those that are still missed."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A figure of a run: its group, what was measured over what is predicted, and the ends of the range of steps."""
+    """A figure of a run: who published it, ln of measured over predicted, and the ends of the range of steps as ln."""
 
-    group: str
-    ratio: float
-    low: float
-    high: float
+    publisher: str
+    log_ratio: float
+    low_log: float
+    high_log: float
 
-    def is_held(self, learnt: RunRange) -> bool:
-        """Whether the range that this makes of that of steps holds it."""
-        return learnt.end(self.low) <= self.ratio <= learnt.end(self.high)
+    def is_beyond(self, beside: RunRange, *, above: bool) -> bool:
+        """Whether it lies beyond an end of the range that has this beside that of its steps."""
+        if above:
+            return self.log_ratio > math.hypot(self.high_log, beside.high_log)
+        return -self.log_ratio > math.hypot(self.low_log, beside.low_log)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,30 +80,33 @@ def run(arguments: argparse.Namespace) -> None:
     for key, figure in seen_figures(arguments.measurements, ModelFinder(arguments.models)):
         found[key].append(figure)
     tables = []
-    for key in (f"{kind}.{time}_{part}" for kind in KINDS for time in TIMES for part in PARTS):
+    for key, family in ((f"{kind}.{part}", part) for kind in (*KINDS, CLOSED_FORM) for part in PARTS_OF_TIMES):
         figures = found[key]
-        learnt, held = narrowest(figures), held_left_out(figures)
-        num_groups = len({each.group for each in figures})
-        said = f"kept {learnt.kept:.3f}, beside {learnt.log_spread:.3f}, left out {held:.0%}"
-        print(f"{key:24s} {len(figures):4d} figures, {num_groups:2d} groups: {said}")
+        wider = [each for kind in (*KINDS, CLOSED_FORM) for each in found[f"{kind}.{family}"]]
+        is_few = len(publishers_of(figures)) < FEWEST_PUBLISHERS
+        teachers = wider if is_few else figures
+        stretch = least_stretch(teachers)
+        beside, held = stretched(narrowest(teachers), stretch), held_left_out(teachers, stretch)
         told = (
-            "one group" if math.isnan(held) else f"{num_groups} groups, {held * PERCENT:.0f} % held of groups left out"
+            f"{len(publishers_of(figures))} publishers{', taken from all kinds of run' if is_few else ''}; "
+            f"stretched {stretch:.1f} times, {held * PERCENT:.0f} % held of publishers left out"
         )
-        tables.append(table_of(key, learnt, len(figures), told))
+        print(f"{key:24s} {len(figures):4d} figures, {told}: {beside.low_log:.3f} and {beside.high_log:.3f}")
+        tables.append(table_of(key, beside, len(figures), told))
     if arguments.write:
         SHIPPED.write_text(HEAD + "\n".join(tables), encoding="utf-8")
 
 
-def table_of(key: str, learnt: RunRange, points: int, told: str) -> str:
+def table_of(key: str, beside: RunRange, points: int, told: str) -> str:
     """What was learnt, as a table of TOML."""
     return (
-        f'[{key}]\nkept = {learnt.kept:.3g}\nvalue = {learnt.log_spread:.3g}\nunit = "log"\npoints = {points}\n'
+        f'[{key}]\nlow_log = {beside.low_log:.3g}\nhigh_log = {beside.high_log:.3g}\nunit = "ln"\npoints = {points}\n'
         f'source = "serving-under-load: {told} (tools/calibrate/run_ranges.py)"\n'
     )
 
 
 def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
-    """Every stated figure of every usable row, by kind of run, time and part."""
+    """Every stated figure of every usable row, by kind of run, time and part; of a steady one in closed form too."""
     for written in read_measurements(path).rows:
         if why_not_scored(written):
             continue
@@ -107,53 +118,108 @@ def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
             found = replace(replayed(row, setup, experiment, load), ranges={})
         except REFUSALS:
             continue
-        latency_s = mean_over_draws(found.draws, "latency", MEAN)
+        kind = kind_of_run(experiment, mean_over_draws(found.draws, "latency", MEAN))
+        if kind == STEADY:
+            yield from closed_figures(written, row, setup, load)
         for quantity in stated(written, tuple(QUANTITIES)):
             time, statistic = QUANTITIES[quantity]
             figure, measured = found.figure(time, statistic), written.positive(quantity.column)
             if figure is None or figure.low is None or figure.high is None or measured is None:
                 continue
             part = "tail" if statistic in TAILS else "centre"
-            ends = (measured * MILLISECOND, figure.low, figure.high)
+            logs = [log_of(end / figure.value) for end in (measured * MILLISECOND, figure.low, figure.high)]
             yield (
-                f"{kind_of_run(experiment, latency_s)}.{time}_{part}",
-                Seen(written.text("group"), *(end / figure.value for end in ends)),
+                f"{kind}.{time}_{part}",
+                Seen(publisher_of(written.text("source")), *logs),
             )
 
 
+def closed_figures(
+    written: MeasurementRow, row: MeasurementRow, setup: Setup, load: Load
+) -> Iterator[tuple[str, Seen]]:
+    """The same of the closed form, without what ships beside the range of its steps; none where it refuses the load."""
+    if "rate" not in load:
+        return
+    try:
+        said = ask(row, setup, load)
+    except REFUSALS:
+        return
+    for quantity in stated(written, tuple(QUANTITIES)):
+        (time, statistic), found = QUANTITIES[quantity], READINGS[quantity](said)
+        measured = written.positive(quantity.column)
+        if isinstance(found, str) or found.low is None or found.high is None or measured is None:
+            continue
+        shipped = range_of(load_run_ranges()[CLOSED_FORM], time, statistic)
+        low, high = (log_of(end / found.value) for end in (found.low, found.high))
+        steps = -without(shipped.low_log, -low), without(shipped.high_log, high)
+        part = "tail" if statistic in TAILS else "centre"
+        seen = Seen(publisher_of(written.text("source")), log_of(measured * MILLISECOND / found.value), *steps)
+        yield f"{CLOSED_FORM}.{time}_{part}", seen
+
+
+def without(beside_log: float, whole_log: float) -> float:
+    """What is left of the logarithm of an end where this was added to it in squares."""
+    return math.sqrt(max(whole_log**2 - beside_log**2, 0.0))
+
+
+def log_of(ratio: float) -> float:
+    """A logarithm of at most that of the widest range."""
+    return math.log(min(max(ratio, math.exp(-WIDEST_LOG)), math.exp(WIDEST_LOG)))
+
+
+def publishers_of(figures: Sequence[Seen]) -> set[str]:
+    """Who published them."""
+    return {each.publisher for each in figures}
+
+
 def narrowest(figures: Sequence[Seen]) -> RunRange:
-    """The narrowest range with which groups hold the nominal share on average; that of steps where few can tell."""
+    """The least beside the range of steps with which a tenth of the figures, publishers alike, is beyond either end."""
     if not figures:
         return RunRange()
-    if share_held(figures, RunRange()) < NOMINAL:
-        return RunRange(log_spread=least(WIDEST, lambda spread: share_held(figures, RunRange(log_spread=spread))))
-    if len({each.group for each in figures}) < FEWEST_TO_NARROW:
-        return RunRange()
-    return RunRange(kept=least(1.0, lambda kept: share_held(figures, RunRange(kept=kept))))
+    low, high = (
+        least(lambda log, above=above: share(figures, lambda e: e.is_beyond(RunRange(log, log), above=above)) <= BEYOND)
+        for above in (False, True)
+    )
+    return RunRange(low, high)
 
 
-def least(most: float, share_at: Callable[[float], float]) -> float:
-    """The least value, up to the most, from which on the nominal share is held."""
-    low, high = 0.0, most
+def least(is_enough: Callable[[float], bool]) -> float:
+    """The least logarithm from which on it is enough; the widest where none is."""
+    low, high = 0.0, WIDEST_LOG
+    if is_enough(low):
+        return low
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if share_at(middle) >= NOMINAL else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return math.ceil(high / STEP) * STEP
 
 
-def share_held(figures: Sequence[Seen], learnt: RunRange) -> float:
-    """The mean over groups of the share that is held."""
-    by_group: dict[str, list[bool]] = defaultdict(list)
+def stretched(beside: RunRange, times: float) -> RunRange:
+    """So many times as much beside the range of steps."""
+    return RunRange(min(beside.low_log * times, WIDEST_LOG), min(beside.high_log * times, WIDEST_LOG))
+
+
+def share(figures: Sequence[Seen], counts: Callable[[Seen], bool]) -> float:
+    """The mean over publishers of the share that counts."""
+    by_publisher: dict[str, list[bool]] = defaultdict(list)
     for each in figures:
-        by_group[each.group].append(each.is_held(learnt))
-    return sum(sum(held) / len(held) for held in by_group.values()) / len(by_group)
+        by_publisher[each.publisher].append(counts(each))
+    return sum(sum(of) / len(of) for of in by_publisher.values()) / len(by_publisher)
 
 
-def held_left_out(figures: Sequence[Seen]) -> float:
-    """The mean over groups of what the range of the others holds of it; not a number where there is one group."""
-    groups = {each.group for each in figures}
-    shares = []
-    for group in groups if len(groups) > 1 else ():
-        learnt = narrowest([each for each in figures if each.group != group])
-        shares.append(share_held([each for each in figures if each.group == group], learnt))
-    return sum(shares) / len(shares) if shares else math.nan
+def held_left_out(figures: Sequence[Seen], stretch: float) -> float:
+    """The mean over publishers of what the range of the others holds of theirs; not a number where there is one."""
+    publishers = publishers_of(figures)
+    if len(publishers) < 2:
+        return math.nan
+    held = []
+    for publisher in publishers:
+        beside = stretched(narrowest([e for e in figures if e.publisher != publisher]), stretch)
+        own = [e for e in figures if e.publisher == publisher]
+        held.append(share(own, lambda e, b=beside: not (e.is_beyond(b, above=True) or e.is_beyond(b, above=False))))
+    return sum(held) / len(held)
+
+
+def least_stretch(figures: Sequence[Seen]) -> float:
+    """How far what the others teach is stretched until it holds 80 % of a publisher that was left out."""
+    return next((each for each in STRETCHES if held_left_out(figures, each) >= NOMINAL), STRETCHES[-1])

@@ -11,6 +11,7 @@ from gpufleet.results.accuracy import GroupScores, ScoredFigure
 
 Key = Callable[[ScoredFigure], str | None]
 EVERYTHING = "all"
+BY_SEEN = "what fits have seen"
 OWN_TARGETS = ("tensorrt-llm", "trtllm", "vllm", "gpt-fast")
 
 
@@ -31,6 +32,7 @@ def everything(figure: ScoredFigure) -> str:
 
 GROUP, ENGINE, GPU = attrgetter("group"), attrgetter("engine"), attrgetter("gpu_id")
 MODEL, GRADE, KV_ROOM = attrgetter("model_id"), attrgetter("grade"), attrgetter("kv_room")
+SEEN = attrgetter("seen")
 
 GROUPINGS: Mapping[str, Mapping[str, Key]] = {
     "param_counts": {EVERYTHING: everything, "kind of model": GROUP},
@@ -113,7 +115,9 @@ PARTIES: Mapping[str, Callable[[ScoredFigure], str]] = {
 
 def all_groups(kind: str, figures: Sequence[ScoredFigure]) -> list[GroupScores]:
     """Scores by every grouping of this kind of file; in each, the worst group first."""
-    groupings, party = GROUPINGS.get(kind, {EVERYTHING: everything}), PARTIES.get(kind, source_document)
+    groupings, party = dict(GROUPINGS.get(kind, {EVERYTHING: everything})), PARTIES.get(kind, source_document)
+    if len({figure.seen for figure in figures}) > 1:
+        groupings = {EVERYTHING: everything, BY_SEEN: SEEN, **groupings}
     return [scores for by, key in groupings.items() for scores in groups_by(by, key, figures, party)]
 
 

@@ -16,12 +16,14 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.pools import replay_disagg_point, score_disagg_point
-from gpufleet.accuracy.serving_points import replay_serving_point, score_serving_point
-from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load
+from gpufleet.accuracy.seen_rows import ROW as ROW_OF_OURS
+from gpufleet.accuracy.seen_rows import how_seen
+from gpufleet.accuracy.serving_points import estimate_serving_point, replay_serving_point, score_serving_point
+from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load, steady_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
 from gpufleet.accuracy.training_memory import score_training_memory
 from gpufleet.accuracy.training_throughput import score_training_throughput
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
 from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, VerdictCounts
 
@@ -42,6 +44,10 @@ REPLAYING: Mapping[str, Scorer] = {
     "serving_under_load": replay_under_load,
     "serving_points_disagg": replay_disagg_point,
 }
+CLOSED_FORMS: Mapping[str, Scorer] = {
+    "serving_points": estimate_serving_point,
+    "serving_under_load": steady_under_load,
+}
 REPLAYED_NOTE = (
     "replayed: each row's requests were simulated as they were sent; low and high are the closed form's about its own "
     "figure, applied to the replayed one: what is not known of the hardware and the engine, not how a short run varies"
@@ -51,22 +57,47 @@ ROW = Quantity("row", "", "")
 
 
 def score_files(
-    paths: Sequence[str | Path], models_folder: str | Path | None = None, *, simulate: bool = False
+    paths: Sequence[str | Path],
+    models_folder: str | Path | None = None,
+    *,
+    simulate: bool = False,
+    closed_form: bool = False,
 ) -> AccuracyReport:
     """Scores of measurement files; models are looked up in `models_folder` before the shipped set.
 
-    With `simulate` kinds of files that say how requests came are replayed, the others are scored as without it.
+    With `simulate` kinds of files that say how requests came are replayed, with `closed_form` none is: what plans use.
+    Without either each row is answered as an estimate of it would be. Other kinds are scored alike.
     """
+    if simulate and closed_form:
+        raise UsageError("a row is replayed or not", found="both", expected="simulate or closed_form")
     files = [read_measurements(path) for path in paths]
     models = ModelFinder(None if models_folder is None else Path(models_folder))
-    return AccuracyReport(files=[score_file(file, models, simulate=simulate) for file in files])
+    scorers = {**SCORERS, **(REPLAYING if simulate else CLOSED_FORMS if closed_form else {})}
+    return AccuracyReport(
+        files=[
+            score_file(
+                file,
+                models,
+                scorers[file.kind],
+                is_replayed=simulate and file.kind in REPLAYING,
+                is_closed_form=closed_form and file.kind in CLOSED_FORMS,
+            )
+            for file in files
+        ]
+    )
 
 
-def score_file(file: MeasurementFile, models: ModelFinder, *, simulate: bool = False) -> FileAccuracy:
-    """Scores of one file."""
-    is_replayed = simulate and file.kind in REPLAYING
-    score = REPLAYING[file.kind] if is_replayed else SCORERS[file.kind]
-    rows = [score_row(score, row, file.path, models) for row in file.rows]
+def score_file(
+    file: MeasurementFile,
+    models: ModelFinder,
+    score: Scorer | None = None,
+    *,
+    is_replayed: bool = False,
+    is_closed_form: bool = False,
+) -> FileAccuracy:
+    """Scores of one file; each row as an estimate of it would be answered, where `score` says nothing else."""
+    asked = score or SCORERS[file.kind]
+    rows = [marked(score_row(asked, row, file.path, models), file.kind, row) for row in file.rows]
     scored = [row for row in rows if row.left_out is None]
     ran = [figure for row in scored if row.ran is not False for figure in row.figures]
     compared = [figure for row in scored for figure in row.figures if figure.measured is not None]
@@ -75,6 +106,7 @@ def score_file(file: MeasurementFile, models: ModelFinder, *, simulate: bool = F
         file=file.path,
         kind=file.kind,
         is_replayed=is_replayed,
+        is_closed_form=is_closed_form,
         num_rows=len(rows),
         num_scored_rows=len(scored),
         num_covered_rows=len(covered),
@@ -84,7 +116,7 @@ def score_file(file: MeasurementFile, models: ModelFinder, *, simulate: bool = F
         verdicts=verdict_counts(scored),
         left_out=reason_counts(row.left_out for row in rows),
         without_prediction=reason_counts(map(shared_reason, ran)),
-        notes=[REPLAYED_NOTE] if is_replayed else [],
+        notes=[*repeated_note(scored), *([REPLAYED_NOTE] if is_replayed else [])],
         figures=[figure for row in rows for figure in row.figures],
     )
 
@@ -99,6 +131,23 @@ def score_row(score: Scorer, row: MeasurementRow, file: str, models: ModelFinder
         except GpufleetError as error:
             fault = one_line(error)
     return RowScores([RowLabels(file, row).figure(ROW, reason=fault)], left_out=fault)
+
+
+def marked(scores: RowScores, kind: str, row: MeasurementRow) -> RowScores:
+    """The figures of a row with what fits have seen of it."""
+    seen = how_seen(kind, row)
+    return replace(scores, figures=[figure.model_copy(update={"seen": seen}) for figure in scores.figures])
+
+
+def repeated_note(rows: Sequence[RowScores]) -> list[str]:
+    """How many of the rows that were scored are rows that the constants were fitted to, where some are."""
+    repeated = sum(any(figure.seen == ROW_OF_OURS for figure in row.figures) for row in rows)
+    if not repeated:
+        return []
+    return [
+        f"{repeated:,} of {len(rows):,} scored rows are rows that the constants were fitted to: their errors say less "
+        "than those of docs/accuracy.md where whole sources were left out"
+    ]
 
 
 def unreadable(row: RowScores) -> str | None:

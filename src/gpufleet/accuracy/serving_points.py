@@ -35,6 +35,11 @@ def score_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> 
     """TTFT and TPOT of one row, or why it is not scored; requests that are alike to the token are replayed."""
     if client_of(row).is_alike:
         return replay_serving_point(row, file, models)
+    return estimate_serving_point(row, file, models)
+
+
+def estimate_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """The same of the closed form alone."""
     return scored(row, file, lambda compare, wanted: compare_with_estimate(compare, wanted, models, PROTOCOL))
 
 

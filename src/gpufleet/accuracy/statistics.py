@@ -46,10 +46,10 @@ def is_predicted(figure: ScoredFigure) -> bool:
 
 
 def is_held(figure: ScoredFigure) -> bool | None:
-    """Whether the measurement lies in the predicted range; None without a range."""
-    if figure.measured is None or figure.low is None or figure.high is None:
+    """Whether the measurement lies in the predicted range, which may have no upper end; None without a range."""
+    if figure.measured is None or figure.low is None:
         return None
-    return figure.low <= figure.measured <= figure.high
+    return figure.low <= figure.measured and (figure.high is None or figure.measured <= figure.high)
 
 
 def half_width_ratio(figure: ScoredFigure) -> float | None:

@@ -12,7 +12,6 @@ from gpufleet.answers.serving_estimate import (
     Replica,
     explained_terms,
     factors,
-    figure_between,
     latencies,
     least_token_s,
     rates,
@@ -26,7 +25,7 @@ from gpufleet.performance.pools import answer_s
 from gpufleet.performance.serving import decode_load
 from gpufleet.performance.uncertainty import grades
 from gpufleet.provenance import Grade
-from gpufleet.results.base import ExplainedTerm, Input
+from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 from gpufleet.results.pools import Handover, Pool, PooledServing
 
@@ -144,7 +143,7 @@ def pool_figures(pool: PoolOfCopies, solution: PoolsSolution, name: str) -> Pool
         ranks=ranks_of(pool.layout),
         verdict=room.verdict,
         grade=grade,
-        carried_requests_per_s=figure_between(carried[name], "1/s", carried[name] / high, carried[name] / low, grade),
+        carried_requests_per_s=Figure.between(carried[name], "1/s", carried[name] / high, carried[name] / low, grade),
         load_ratio=float(found.requests_per_s[0]) / carried[name],
         together=float((found.prompts if name == PREFILL else found.batch)[0]),
         most_together=float(room.most[0]),
@@ -160,7 +159,7 @@ def handover_figures(question: PoolsQuestion, solution: PoolsSolution, link: str
         bytes_per_gpu=solution.handed_bytes,
         link=link,
         link_bytes_per_s=question.link_bytes_per_s,
-        seconds=figure_between(value, "s", low, high, Grade.ROOFLINE.label),
+        seconds=Figure.between(value, "s", low, high, Grade.ROOFLINE.label),
     )
 
 

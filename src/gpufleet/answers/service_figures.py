@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.rented import machines_of
+from gpufleet.catalog.run_ranges import CLOSED_FORM, load_run_ranges, range_of
 from gpufleet.domain.offer import Offer
-from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.domain.slo import Limit, metric_of, statistic_of
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import Placement
@@ -91,17 +92,22 @@ def latency_figures(
     """Every objective with its range, the replica solved again with slower and with faster steps.
 
     Steps f times as slow serve the rate as the expected ones serve f times the rate, f times later. Where they do not
-    sustain it, queues grow and the high end is unlimited. `bounds` and `floors_s` are by metric.
+    sustain it, queues grow and nothing is known above. Beside that lies what measured queues are off by. `bounds` and
+    `floors_s` are by metric.
     """
+    beside = load_run_ranges()[CLOSED_FORM]
     step = bounds["latency"]
     late = operate_beyond(found, row, running.requests_per_s * float(step.high_ratio[row]))
     early = operate_beyond(found, row, running.requests_per_s * float(step.low_ratio[row])) or running
     figures = {}
     for label, value in running.objectives_s.items():
-        own, floor_s = bounds[metric_of(label)], floors_s.get(metric_of(label), 0.0)
-        high = math.inf if late is None else late.objectives_s[label] * float(own.high_ratio[row])
-        low = max(early.objectives_s[label] * float(own.low_ratio[row]), floor_s)
-        figures[label] = Figure(value=value, unit="s", low=min(low, value), high=max(high, value), grade=grade)
+        metric = metric_of(label)
+        own, floor_s, queues = bounds[metric], floors_s.get(metric, 0.0), range_of(beside, metric, statistic_of(label))
+        slow_s = math.inf if late is None else late.objectives_s[label] * float(own.high_ratio[row])
+        fast_s = early.objectives_s[label] * float(own.low_ratio[row])
+        low, high = (value * queues.end(end / value) if 0 < end < math.inf else end for end in (fast_s, slow_s))
+        low = max(low, floor_s)
+        figures[label] = Figure.between(value, "s", low, high, grade)
     return figures
 
 

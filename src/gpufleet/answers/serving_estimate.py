@@ -129,20 +129,15 @@ def _layout(c: Candidates) -> Layout:
     return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
 
 
-def figure_between(value: float, unit: str, low: float, high: float, grade: str) -> Figure:
-    """A figure whose range holds its value."""
-    return Figure(value=value, unit=unit, low=min(low, value), high=max(high, value), grade=grade)
-
-
 def latencies(seconds: Sequence[float], tpot: Factors, ttft: Factors, grade: str) -> tuple[Figure, Figure, Figure]:
     """TTFT, TPOT and end-to-end latency, what comes after the first token as late as its steps."""
     first, later, whole = seconds
     (first_low, first_high), (later_low, later_high) = _ends(ttft, first), _ends(tpot, later)
     rest_low, rest_high = _ends(tpot, whole - first)
     return (
-        figure_between(first, "s", first_low, first_high, grade),
-        figure_between(later, "s", later_low, later_high, grade),
-        figure_between(whole, "s", first_low + rest_low, first_high + rest_high, grade),
+        Figure.between(first, "s", first_low, first_high, grade),
+        Figure.between(later, "s", later_low, later_high, grade),
+        Figure.between(whole, "s", first_low + rest_low, first_high + rest_high, grade),
     )
 
 
@@ -180,8 +175,8 @@ def rates(scenario: str, rate: float, output_tokens: float, tpot: Factors, grade
     if scenario == "open_loop":
         low = high = rate
     return (
-        figure_between(rate, "1/s", low, high, grade),
-        figure_between(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),
+        Figure.between(rate, "1/s", low, high, grade),
+        Figure.between(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),
     )
 
 

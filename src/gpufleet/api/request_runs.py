@@ -13,7 +13,7 @@ from gpufleet.api.requests import RequestKind
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.api.started_engines import client_of
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.run_ranges import RunRange, RunRanges, load_run_ranges
+from gpufleet.catalog.run_ranges import TAILS, RunRanges, load_run_ranges, range_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
@@ -38,7 +38,7 @@ SEED = 17
 LEAST_BUSY_S = 1e-9
 ENOUGH_REQUESTS, MOST_DRAWS, MOST_REQUESTS = 2000, 5, 100_000
 TIMES = ("ttft", "tpot", "latency")
-MEAN, TAILS = "mean", ("p90", "p95", "p99")
+MEAN = "mean"
 BEFORE = dict(zip(TAILS, ("p50", *TAILS), strict=False))
 STEADY_LATENCIES = 3
 BALANCED_BY_CONNECTION = "random"
@@ -117,8 +117,8 @@ class Replayed:
     def figure_alone(self, time: str, statistic: str) -> Figure | None:
         """The same, whatever the other percentiles are.
 
-        The range is what runs of this kind keep of the closed form's about its own figure, times what queues add where
-        all steps are as short or as long as that says, and have beside it.
+        The range is the closed form's about its own figure, times what queues add where all steps are as short or as
+        long as that says, with what runs of this kind have beside it.
         """
         value = mean_over_draws(self.draws, time, statistic)
         if not math.isfinite(value):
@@ -126,13 +126,13 @@ class Replayed:
         own = None if self.physics is None else figure_of(self.physics, time)
         if own is None or not own.value > 0 or not math.isfinite(own.value):
             return Figure(value=value, unit="s", grade="" if own is None else own.grade)
-        learnt = self.ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
+        learnt = range_of(self.ranges, time, statistic)
         queues = [pace.beyond_ratio(time, statistic, value) for pace in self.paces or ()] or [1.0, 1.0]
-        low, high = (
-            None if end is None else value * learnt.end(end / own.value * queue)
-            for end, queue in zip((own.low, own.high), queues, strict=True)
-        )
-        return Figure(value=value, unit="s", low=low, high=high, grade=own.grade)
+        if own.low is None or own.high is None:
+            return Figure(value=value, unit="s", grade=own.grade)
+        ends = (end / own.value * queue for end, queue in zip((own.low, own.high), queues, strict=True))
+        low, high = (value * learnt.end(ratio) for ratio in ends)
+        return Figure.between(value, "s", low, high, own.grade)
 
 
 def no_lower(figure: Figure, lower: Figure) -> Figure:

@@ -7,40 +7,49 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gpufleet.catalog.calibration import DATA
-from gpufleet.catalog.profiles import sourced
 from gpufleet.catalog.table_files import toml_of
 from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)
 class RunRange:
-    """What a statistic keeps of the range of its steps, as a share of its logarithm, and the log spread beside it."""
+    """What lies beside the range of a statistic's steps, below and above, as log spreads."""
 
-    kept: float = 1.0
-    log_spread: float = 0.0
+    low_log: float = 0.0
+    high_log: float = 0.0
 
     def end(self, ratio: float) -> float:
         """An end of the range of a statistic, from that of its steps; both as ratios of their figures   [1].
 
-        >>> round(RunRange(kept=0.5).end(1.44), 3), RunRange(log_spread=1.0).end(0.5) < 0.5
-        (1.2, True)
+        exp(+- sqrt(ln(ratio)^2 + beside^2))
+
+        >>> round(RunRange(high_log=0.3).end(math.exp(0.4)), 3) == round(math.exp(0.5), 3), RunRange(0.3).end(2.0)
+        (True, 2.0)
         """
         log_ratio = math.log(ratio) if ratio > 0 else -math.inf
-        return math.exp(math.copysign(math.hypot(self.kept * log_ratio, self.log_spread), log_ratio))
+        beside = self.high_log if log_ratio > 0 else self.low_log
+        return math.exp(math.copysign(math.hypot(log_ratio, beside), log_ratio))
 
 
 RunRanges = Mapping[str, RunRange]
+TAILS = ("p90", "p95", "p99")
+CLOSED_FORM = "closed_form"
+
+
+def range_of(ranges: RunRanges, time: str, statistic: str) -> RunRange:
+    """What a statistic of ttft, tpot or latency has beside the range of its steps; nothing where nobody learnt it."""
+    return ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
 
 
 @lru_cache(maxsize=1)
 def load_run_ranges() -> Mapping[str, RunRanges]:
-    """What is kept of ranges of steps, and what is beside, by kind of run, then by figure: 'ttft_tail'.
+    """What lies beside ranges of steps, by kind of run, then by figure: 'ttft_tail'.
 
     >>> sorted(load_run_ranges())
-    ['burst', 'clients', 'steady']
+    ['burst', 'clients', 'closed_form', 'steady']
     """
     table = toml_of(DATA / "run_ranges.toml")
     return {
-        kind: {name: RunRange(float(row.get("kept", 1.0)), sourced(row).value) for name, row in rows.items()}
+        kind: {name: RunRange(float(row["low_log"]), float(row["high_log"])) for name, row in rows.items()}
         for kind, rows in table.items()
     }

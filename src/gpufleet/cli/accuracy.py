@@ -38,6 +38,10 @@ SimulateOption = Annotated[
     bool,
     typer.Option("--simulate", help="Replay rows of serving as they were measured in place of the closed form."),
 ]
+ClosedFormOption = Annotated[
+    bool,
+    typer.Option("--closed-form", help="Replay no row: score what plans use, a steady state in closed form."),
+]
 
 
 @app.command()
@@ -47,6 +51,7 @@ def accuracy(
     rows: RowsOption = None,
     picture: PictureOption = None,
     simulate: SimulateOption = False,
+    closed_form: ClosedFormOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -67,7 +72,7 @@ def accuracy(
     chosen = output or format_of(out_file)
     refuse_targets([rows, picture, None if out_file == "-" else out_file], files)
     with replaying(simulate):
-        report = score_files(files, models, simulate=simulate)
+        report = score_files(files, models, simulate=simulate, closed_form=closed_form)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")

@@ -26,6 +26,15 @@ def metric_of(label: str) -> str:
     return label.split(".")[-2]
 
 
+def statistic_of(label: str) -> str:
+    """The statistic that a label speaks of.
+
+    >>> statistic_of("chat.ttft.p95")
+    'p95'
+    """
+    return label.split(".")[-1]
+
+
 @dataclass(frozen=True)
 class Limit:
     """`metric.statistic < limit_s`, e.g. ttft.p95 < 0.5 s, of all requests or of one class of them."""

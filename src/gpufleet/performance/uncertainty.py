@@ -55,14 +55,18 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TPOT x exp(log_experts) where
     tokens are routed to experts, for TTFT x `regime_ratio`; kernels: the same of curves lent by another accelerator, 0
-    where they were measured on this one; distance: `MeasuredSpread.beyond_log`; host: what a host that works while the
-    device waits may take of a step.
+    where they were measured on this one, of which a step keeps the share `lent_kept` that was seen where a GPU was left
+    out with its curves, since its kernels do not all err alike; distance: `MeasuredSpread.beyond_log`; host: what a
+    host that works while the device waits may take of a step.
     """
     known = model.once(measured_spread)
-    apart = known.lent_squared + known.beyond_log(model, batch, lengths) ** 2
-    regime = _regime_ratio(model, batch)
-    first = known.ttft_squared * regime**2 + apart + _vision_squared(model)
-    return {"tpot": _bounds(known.tpot_squared + apart + _host_squared(model, batch, lengths)), "ttft": _bounds(first)}
+    beyond = known.beyond_log(model, batch, lengths) ** 2
+    own = known.tpot_squared, known.ttft_squared * _regime_ratio(model, batch) ** 2
+    tpot, ttft = (squared + lent + beyond for squared, lent in zip(own, known.lent_squared, strict=True))
+    return {
+        "tpot": _bounds(tpot + _host_squared(model, batch, lengths)),
+        "ttft": _bounds(ttft + _vision_squared(model)),
+    }
 
 
 def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -98,12 +102,13 @@ def _bounds(squared_log: FloatArray) -> Bounds:
 class MeasuredSpread:
     """What is known of a model's engine and curves whatever the load: squared ln factors [end, candidate].
 
-    `least` and `most` are of sequences of a group, input and output tokens; `devices_beyond` doublings of GPUs.
+    `least` and `most` are of sequences of a group, input and output tokens; `devices_beyond` doublings of GPUs;
+    `lent_squared` is that of TPOT, then that of TTFT.
     """
 
     tpot_squared: FloatArray
     ttft_squared: FloatArray
-    lent_squared: FloatArray
+    lent_squared: tuple[FloatArray, FloatArray]
     least: FloatArray
     most: FloatArray
     devices_beyond: FloatArray
@@ -133,7 +138,7 @@ def measured_spread(model: StepModel) -> MeasuredSpread:
     return MeasuredSpread(
         tpot_squared=(tpot * routed) ** 2,
         ttft_squared=ttft**2,
-        lent_squared=np.stack(borrowed_log_ratios(model)) ** 2,
+        lent_squared=(lent_squared(model, known("tpot_lent_kept")), lent_squared(model, known("ttft_lent_kept"))),
         least=np.stack([np.ones(len(c)), *(known(f"least_{figure}") for figure in lengths)]),
         most=np.stack([known("most_sequences"), *(known(f"most_{figure}") for figure in lengths)]),
         devices_beyond=doublings_beyond(c.num_devices, 1.0, known("most_devices")),
@@ -178,17 +183,24 @@ def _regime_ratio(model: StepModel, batch: FloatArray) -> FloatArray:
     return regime_ratio(per_crowding, dp_log, batch / c.attention_dp, c.attention_dp)
 
 
-def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
+def lent_squared(model: StepModel, kept: FloatArray) -> FloatArray:
+    """Squared ln factors of a step by the curves that another accelerator lends it [end, candidate]."""
+    return np.stack(borrowed_log_ratios(model, kept)) ** 2
+
+
+def borrowed_log_ratios(model: StepModel, kept: Floats = 1.0) -> tuple[FloatArray, FloatArray]:
     """The widest ln ratios of the curves that carry a step; 0 where all were measured on the device.
+
+    Of a curve that another GPU lends a step keeps the share `kept`; of one that is a roofline all.
 
     Curves of rarer mixers count with their own misses even there, up to those of a formula: no serving run has tested
     them.
     """
     low, high = np.zeros(len(model.candidates)), np.zeros(len(model.candidates))
     for curves in weighty_curves(model):
-        borrowed = curves.grade > Grade.MEASURED
-        low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
-        high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
+        share = np.where(curves.grade == Grade.TRANSFERRED, kept, curves.grade > Grade.MEASURED)
+        low = np.maximum(low, -share * np.log(curves.low_ratio))
+        high = np.maximum(high, share * np.log(curves.high_ratio))
     formula_low, formula_high = model.hardware.calibration.formulas.state_space.log_range
     for curves in mixer_curves(model):
         own = curves.grade == Grade.MEASURED

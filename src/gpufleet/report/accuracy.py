@@ -127,7 +127,9 @@ def summary(file: FileAccuracy) -> str:
 
 
 def kind_text(file: FileAccuracy) -> str:
-    """The kind of a file, and whether its rows were replayed."""
+    """The kind of a file, and whether its rows were all replayed, or none."""
+    if file.is_closed_form:
+        return f"{file.kind}, closed form"
     return f"{file.kind}, replayed" if file.is_replayed else file.kind
 
 

@@ -42,14 +42,15 @@ def ranged(
 ) -> str:
     """A value with its 10th and 90th percentile, divided by `scale`.
 
-    >>> ranged(0.031, 0.027, 0.036, "ms", units.MILLISECOND)
-    '31 (27-36) ms'
+    >>> ranged(0.031, 0.027, 0.036, "ms", units.MILLISECOND), ranged(3.0, 2.0, math.inf)
+    ('31 (27-36) ms', '3.0 (2.0-unknown)')
     """
     if value is None:
         return UNKNOWN
     shown = significant(value / scale, digits)
     if low is not None and high is not None:
-        shown += f" ({significant(low / scale, digits)}-{significant(high / scale, digits)})"
+        end = UNKNOWN if math.isinf(high) else significant(high / scale, digits)
+        shown += f" ({significant(low / scale, digits)}-{end})"
     return f"{shown} {unit}".strip()
 
 

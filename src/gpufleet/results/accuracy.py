@@ -12,6 +12,7 @@ class ScoredFigure(Result):
 
     `reason` says why there is no prediction; on rows that ran out of memory, whether they were predicted to fit.
     `group` is what the kind of file is grouped by; `kv_room` whether the estimate leaves room for few sequences.
+    `seen`: whether the shipped constants were fitted to this row, to others of its source, or to neither.
     """
 
     file: str
@@ -30,6 +31,7 @@ class ScoredFigure(Result):
     engine: str = ""
     group: str = ""
     kv_room: str | None = None
+    seen: str | None = None
 
 
 class GroupScores(Result):
@@ -78,6 +80,7 @@ class FileAccuracy(Result):
     file: str
     kind: str
     is_replayed: bool = False
+    is_closed_form: bool = False
     num_rows: int
     num_scored_rows: int
     num_covered_rows: int

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 SCHEMA_VERSION = "1"
+WIDEST_RATIO = 10.0
 
 
 class Result(BaseModel):
@@ -43,6 +44,16 @@ class Figure(Result):
     low: float | None = None
     high: float | None = None
     grade: str = "measured"
+
+    @classmethod
+    def between(cls, value: float, unit: str, low: float, high: float, grade: str) -> Figure:
+        """A figure whose range holds its value; more than ten times above it nothing is known, nor a tenth below.
+
+        >>> Figure.between(2.0, "s", 2.5, 21.0, "measured").high, Figure.between(2.0, "s", 0.1, 3.0, "measured").low
+        (inf, 0.2)
+        """
+        known_high = math.inf if high > WIDEST_RATIO * value else max(high, value)
+        return cls(value=value, unit=unit, low=min(max(low, value / WIDEST_RATIO), value), high=known_high, grade=grade)
 
     @model_validator(mode="after")
     def _in_order(self) -> Figure:

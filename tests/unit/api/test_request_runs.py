@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
-from gpufleet.api.request_runs import Experiment, Pace, results_of, statistic_of, times_of
+from gpufleet.api.request_runs import Experiment, Pace, Replayed, results_of, statistic_of, times_of
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
@@ -124,19 +124,25 @@ def width_of(found: ServingEstimate, quantile: float) -> float:
     return first.high / first.low
 
 
-@given(ratio=st.floats(0.05, 20.0), kept=st.floats(0.1, 1.0), spread=st.floats(0.0, 2.0))
-def test_a_spread_beside_widens_the_range_of_steps_and_a_part_that_is_kept_narrows_it(
-    ratio: float, kept: float, spread: float
-) -> None:
-    log_ratio = abs(math.log(ratio))
-    assert abs(math.log(RunRange(1.0, spread).end(ratio))) >= log_ratio - 1e-9
-    assert abs(math.log(RunRange(kept, 0.0).end(ratio))) == pytest.approx(kept * log_ratio)
-    assert (RunRange(kept, spread).end(ratio) - 1.0) * (ratio - 1.0) >= 0
+@given(ratio=st.floats(0.05, 20.0), low=st.floats(0.0, 2.0), high=st.floats(0.0, 2.0))
+def test_what_lies_beside_the_range_of_steps_widens_its_own_end_alone(ratio: float, low: float, high: float) -> None:
+    end = RunRange(low, high).end(ratio)
+    assert abs(math.log(end)) >= abs(math.log(ratio)) - 1e-9
+    assert (end - 1.0) * (ratio - 1.0) >= 0
+    assert RunRange(low_log=low).end(max(ratio, 1.01)) == pytest.approx(max(ratio, 1.01))
 
 
-def test_what_was_learnt_narrows_or_widens_never_both() -> None:
-    learnt = [each for ranges in load_run_ranges().values() for each in ranges.values()]
-    assert all(0 < each.kept <= 1 and each.log_spread >= 0 for each in learnt)
-    assert all(each.kept == 1 or each.log_spread == 0 for each in learnt)
-    assert any(each.kept < 1 for each in learnt)
-    assert any(each.log_spread > 0 for each in learnt)
+def test_every_kind_of_run_has_what_lies_beside_each_of_its_figures() -> None:
+    assert {len(ranges) for ranges in load_run_ranges().values()} == {6}
+    assert all(
+        each.low_log >= 0 and each.high_log >= 0 for ranges in load_run_ranges().values() for each in ranges.values()
+    )
+
+
+def test_more_than_ten_times_above_a_figure_nothing_is_known() -> None:
+    seconds = {"ttft": np.array([1.0]), "tpot": np.array([0.01]), "latency": np.array([3.0])}
+    doubt = {"ttft_centre": RunRange(high_log=math.log(11)), "tpot_centre": RunRange(high_log=math.log(2))}
+    physics = estimate("llama-3.1-8b", "H100:1", input_tokens=500, output_tokens=100, concurrency=4)
+    found = Replayed([seconds], physics, doubt)
+    ends = [figure.high for time in ("ttft", "tpot") if (figure := found.figure(time, "p50"))]
+    assert [math.isinf(end or 0.0) for end in ends] == [True, False]
