@@ -1,0 +1,57 @@
+"""Which tests are asked about which modules: the quick ones beside them, so that what they enter is soon recorded.
+
+A module that stands in no row is covered by every test without a command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+EVERY = ("tests/unit", "tests/properties", "tests/published", "tests/invariants", "tests/catalog")
+NEAREST = {
+    "optimize/job_regions.py": ("properties/test_job_region_laws.py", "unit/api/test_job_regions.py"),
+    "optimize/mixes/": (
+        "unit/optimize/mixes", "unit/answers/test_fleet_mix.py", "unit/api/test_sun.py", "unit/api/test_mixes.py",
+        "properties/test_mix_laws.py", "properties/test_mixes_of_services.py",
+        "properties/test_laws_of_mixed_services.py", "properties/test_regions_by_brute_force.py",
+    ),
+    "optimize/schedule/": (
+        "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py", "properties/test_schedule_laws.py",
+        "properties/test_online_laws.py", "properties/test_schedule_defaults.py",
+    ),
+    "optimize/spot": (
+        "unit/optimize/test_spot_plays.py", "properties/test_spot_laws.py", "properties/test_spot_service_laws.py",
+        "properties/test_spot_runner_laws.py",
+    ),
+    "optimize/slack_rules.py": ("properties/test_spot_laws.py", "properties/test_spot_runner_laws.py"),
+    "optimize/training": (
+        "unit/optimize/test_training.py", "unit/api/test_training_batches.py", "unit/api/test_training_counts.py",
+        "unit/api/test_training_fits.py", "unit/api/test_host_memory.py", "properties/test_training_laws.py",
+        "properties/test_training_plans_by_brute_force.py",
+    ),
+    "simulate/": (
+        "unit/simulate", "properties/test_simulator_laws.py", "published/test_simulated_loops.py",
+        "published/test_scaling_laws.py", "published/test_spot_availability.py", "properties/test_availability_laws.py",
+    ),
+}  # fmt: skip
+
+
+def nearest_tests(paths: Iterable[str]) -> set[Path]:
+    """The test files that are asked about these modules."""
+    return {test for place in {place for path in set(paths) for place in places_for(path)} for test in files_at(place)}
+
+
+def places_for(path: str) -> tuple[str, ...]:
+    """Files and folders of tests for one module, and its own doctests."""
+    module = path.removeprefix("src/gpufleet/")
+    rows = [places for start, places in NEAREST.items() if module.startswith(start)]
+    return (path, *(f"tests/{place}" for place in rows[0])) if rows else (path, *EVERY)
+
+
+def files_at(place: str) -> list[Path]:
+    """The files of tests in a folder, or the one that is named: a module where it has doctests."""
+    path = Path(place)
+    if path.is_dir():
+        return sorted(path.rglob("test_*.py"))
+    return [path] if path.name.startswith("test_") or ">>> " in path.read_text(encoding="utf-8") else []
