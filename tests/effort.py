@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 IS_THOROUGH, IS_BRIEF = (bool(os.environ.get(name)) for name in ("THOROUGH", "BRIEF"))
-BRIEF_CASES = 40
+BRIEF_CASES = 120
 
 
 def cases(usual: int, thorough: int) -> int:

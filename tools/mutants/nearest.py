@@ -9,12 +9,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 EVERY = ("tests/unit", "tests/properties", "tests/published", "tests/invariants", "tests/catalog")
-NEAREST = {
+REPLAYING = tuple(
+    f"simulate/{name}"
+    for name in ("cluster", "events", "finishing", "kv_", "replica", "routing", "state", "step_t", "waiting")
+)
+NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
     "optimize/job_regions.py": ("properties/test_job_region_laws.py", "unit/api/test_job_regions.py"),
     "optimize/mixes/": (
         "unit/optimize/mixes", "unit/answers/test_fleet_mix.py", "unit/api/test_sun.py", "unit/api/test_mixes.py",
         "properties/test_mix_laws.py", "properties/test_mixes_of_services.py",
         "properties/test_laws_of_mixed_services.py", "properties/test_regions_by_brute_force.py",
+        "hostile/test_contradictory_mixes.py",
     ),
     "optimize/schedule/": (
         "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py", "properties/test_schedule_laws.py",
@@ -28,12 +33,13 @@ NEAREST = {
     "optimize/training": (
         "unit/optimize/test_training.py", "unit/api/test_training_batches.py", "unit/api/test_training_counts.py",
         "unit/api/test_training_fits.py", "unit/api/test_host_memory.py", "properties/test_training_laws.py",
-        "properties/test_training_plans_by_brute_force.py",
     ),
-    "simulate/": (
-        "unit/simulate", "properties/test_simulator_laws.py", "published/test_simulated_loops.py",
-        "published/test_scaling_laws.py", "published/test_spot_availability.py", "properties/test_availability_laws.py",
+    REPLAYING: (
+        "unit/simulate/test_corners_of_engines.py", "unit/simulate/test_faults.py", "unit/simulate/test_finishing.py",
+        "unit/simulate/test_in_front_and_faults.py", "unit/simulate/test_later_requests.py",
+        "unit/simulate/test_order_of_service.py", "unit/simulate/test_routing.py", "properties/test_simulator_laws.py",
     ),
+    "simulate/": ("unit/simulate", "published/test_scaling_laws.py", "properties/test_availability_laws.py"),
 }  # fmt: skip
 
 
