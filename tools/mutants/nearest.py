@@ -22,14 +22,17 @@ NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
         "hostile/test_contradictory_mixes.py",
     ),
     "optimize/schedule/": (
-        "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py", "properties/test_schedule_laws.py",
-        "properties/test_online_laws.py", "properties/test_schedule_defaults.py",
+        "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py",
+        "unit/optimize/test_schedule_relaxations.py", "unit/optimize/test_schedule_reasons.py",
+        "properties/test_schedule_laws.py", "properties/test_online_laws.py", "properties/test_schedule_defaults.py",
     ),
     "optimize/spot": (
-        "unit/optimize/test_spot_plays.py", "properties/test_spot_laws.py", "properties/test_spot_service_laws.py",
-        "properties/test_spot_runner_laws.py",
+        "unit/optimize/test_spot_plays.py", "unit/optimize/test_spot_question.py", "properties/test_spot_laws.py",
+        "properties/test_spot_service_laws.py", "properties/test_spot_runner_laws.py",
     ),
-    "optimize/slack_rules.py": ("properties/test_spot_laws.py", "properties/test_spot_runner_laws.py"),
+    "optimize/slack_rules.py": (
+        "unit/optimize/test_spot_question.py", "properties/test_spot_laws.py", "properties/test_spot_runner_laws.py",
+    ),
     "optimize/training": (
         "unit/optimize/test_training.py", "unit/api/test_training_batches.py", "unit/api/test_training_counts.py",
         "unit/api/test_training_fits.py", "unit/api/test_host_memory.py", "properties/test_training_laws.py",
