@@ -24,7 +24,8 @@ NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
     "optimize/schedule/": (
         "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py",
         "unit/optimize/test_schedule_relaxations.py", "unit/optimize/test_schedule_reasons.py",
-        "properties/test_schedule_laws.py", "properties/test_online_laws.py", "properties/test_schedule_defaults.py",
+        "unit/optimize/test_replanning.py", "properties/test_schedule_laws.py", "properties/test_online_laws.py",
+        "properties/test_schedule_defaults.py",
     ),
     "optimize/spot": (
         "unit/optimize/test_spot_plays.py", "unit/optimize/test_spot_question.py", "properties/test_spot_laws.py",
