@@ -22,6 +22,7 @@ from gpufleet.optimize.training import (
     RunTimes,
     beyond,
     cheapest_of_each_type,
+    least_gpus,
     run_times,
     solve_training,
     within_usd,
@@ -245,3 +246,23 @@ def test_the_soonest_and_the_steady_way_stand_beside_the_cheapest() -> None:
     near = [p.usd for p in solution.ranked if p.expected.elapsed_s <= 1.05 * soonest_s]
     assert solution.faster.usd == min(near)
     assert solution.steady.offer.price_kind is not PriceKind.SPOT
+
+
+# --- the fewest GPUs that would do ---
+
+
+def test_the_fewest_gpus_that_meet_a_deadline_meet_it_and_one_fewer_does_not() -> None:
+    q = question(tokens=1e10)
+    hurried = replace(q, goal=replace(q.goal, deadline_s=24 * HOUR, most_usd=1.0, most_machines=1))
+    least = least_gpus(hurried, CALIBRATION)
+    assert least is not None
+    enough, short = (
+        replace(q, goal=replace(q.goal, deadline_s=24 * HOUR, most_gpus=most)) for most in (least, least - 1)
+    )
+    assert {p.num_gpus for p in solve_training(enough, CALIBRATION).ranked} == {least}
+    assert not solve_training(short, CALIBRATION).ranked
+
+
+def test_no_number_of_gpus_is_done_a_second_after_it_has_started() -> None:
+    q = question()
+    assert least_gpus(replace(q, goal=replace(q.goal, deadline_s=q.goal.startup_s + 1)), CALIBRATION) is None
