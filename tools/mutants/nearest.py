@@ -14,7 +14,9 @@ REPLAYING = tuple(
     for name in ("cluster", "events", "finishing", "kv_", "replica", "routing", "state", "step_t", "waiting")
 )
 NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
-    "optimize/job_regions.py": ("properties/test_job_region_laws.py", "unit/api/test_job_regions.py"),
+    "optimize/job_regions.py": (
+        "unit/optimize/test_job_regions.py", "properties/test_job_region_laws.py", "unit/api/test_job_regions.py",
+    ),
     "optimize/mixes/": (
         "unit/optimize/mixes", "unit/answers/test_fleet_mix.py", "unit/api/test_sun.py", "unit/api/test_mixes.py",
         "properties/test_mix_laws.py", "properties/test_mixes_of_services.py",

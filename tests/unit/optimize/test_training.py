@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -246,6 +247,24 @@ def test_the_soonest_and_the_steady_way_stand_beside_the_cheapest() -> None:
     near = [p.usd for p in solution.ranked if p.expected.elapsed_s <= 1.05 * soonest_s]
     assert solution.faster.usd == min(near)
     assert solution.steady.offer.price_kind is not PriceKind.SPOT
+
+
+def test_a_price_without_a_date_stands_beside_where_it_costs_less_and_is_never_ranked_first() -> None:
+    q = question()
+    offer = next(o for o in q.offers if o.price_kind is PriceKind.ON_DEMAND)
+    other = next(o for o in q.offers if o.price_kind is PriceKind.ON_DEMAND and o.instance != offer.instance)
+    undated = replace(other, first_seen=date(2025, 1, 1), price_per_instance_usd_per_hour=1e-3)
+    cheaper = solve_training(replace(q, offers=(offer, undated)), CALIBRATION)
+    assert [p.offer for p in cheaper.ranked] == [offer]
+    assert cheaper.undated is not None
+    assert cheaper.undated.offer == undated
+    dearer = solve_training(
+        replace(q, offers=(offer, replace(undated, price_per_instance_usd_per_hour=1e3))), CALIBRATION
+    )
+    assert dearer.undated is None
+    alone = solve_training(replace(q, offers=(undated,)), CALIBRATION)
+    assert [p.offer for p in alone.ranked] == [undated]
+    assert alone.undated is None
 
 
 # --- the fewest GPUs that would do ---

@@ -86,7 +86,7 @@ def test_limits_from_above_are_rows_of_units_and_others_are_ratios() -> None:
 
 
 def test_a_share_may_miss_by_its_tolerance_on_either_side() -> None:
-    """A quarter of the cost, give or take a tenth of it: of ten dollars more than $3.5 or less than $1.5 is too much."""
+    """A quarter of the cost, give or take a tenth of it: of $10 more than $3.5 or less than $1.5 is too much."""
     share = Share("first", np.array([True, False]), DOLLARS, 0.25, 0.1)
     more, less = share_rows(share)
     assert [float(more @ n) for n in np.array([[3.5, 1.625], [4.0, 1.5]])] == pytest.approx([0.0, 0.5])
