@@ -12,7 +12,7 @@ import pytest
 from tools.mutants.__main__ import MODULES, lot_of, modules_at
 from tools.mutants.changes import functions_that_name, marked, mutants_of, planted
 from tools.mutants.coverage import Covering, CoveringFile, covering_tests
-from tools.mutants.nearest import NEAREST, nearest_tests
+from tools.mutants.nearest import NEAREST, files_at, nearest_tests
 from tools.mutants.processes import TIME_RAN_OUT, Outcome, entries_of, in_processes
 
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # a worker of xdist has threads
@@ -130,4 +130,4 @@ def test_a_module_is_asked_about_by_the_tests_beside_it_and_by_its_own_examples(
 
 
 def test_every_nearest_test_exists() -> None:
-    assert all((Path("tests") / place).exists() for places in NEAREST.values() for place in places)
+    assert all(files_at(f"tests/{place}") for places in NEAREST.values() for place in places)

@@ -14,31 +14,21 @@ REPLAYING = tuple(
     for name in ("cluster", "events", "finishing", "kv_", "replica", "routing", "state", "step_t", "waiting")
 )
 NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
-    "optimize/job_regions.py": (
-        "unit/optimize/test_job_regions.py", "properties/test_job_region_laws.py", "unit/api/test_job_regions.py",
-    ),
+    "optimize/job_regions.py": ("unit/*/test_job_regions.py", "properties/test_job_region_laws.py"),
     "optimize/mixes/": (
         "unit/optimize/mixes", "unit/answers/test_fleet_mix.py", "unit/api/test_sun.py", "unit/api/test_mixes.py",
-        "properties/test_mix_laws.py", "properties/test_mixes_of_services.py",
+        "properties/test_mix_laws.py", "properties/test_mixes_of_services.py", "hostile/test_contradictory_mixes.py",
         "properties/test_laws_of_mixed_services.py", "properties/test_regions_by_brute_force.py",
-        "hostile/test_contradictory_mixes.py",
     ),
     "optimize/schedule/": (
-        "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_grid.py",
-        "unit/optimize/test_schedule_relaxations.py", "unit/optimize/test_schedule_reasons.py",
-        "unit/optimize/test_replanning.py", "properties/test_schedule_laws.py", "properties/test_online_laws.py",
-        "properties/test_schedule_defaults.py",
+        "unit/optimize/test_occupancy.py", "unit/optimize/test_schedule_*.py", "properties/test_schedule_laws.py",
+        "properties/test_schedule_defaults.py", "properties/test_online_laws.py",
     ),
-    "optimize/spot": (
-        "unit/optimize/test_spot_plays.py", "unit/optimize/test_spot_question.py", "properties/test_spot_laws.py",
-        "properties/test_spot_service_laws.py", "properties/test_spot_runner_laws.py",
-    ),
-    "optimize/slack_rules.py": (
-        "unit/optimize/test_spot_question.py", "properties/test_spot_laws.py", "properties/test_spot_runner_laws.py",
-    ),
+    "optimize/spot": ("unit/optimize/test_spot_*.py", "properties/test_spot_*.py"),
+    "optimize/slack_rules.py": ("unit/optimize/test_spot_question.py", "properties/test_spot_*.py"),
     "optimize/training": (
-        "unit/optimize/test_training.py", "unit/api/test_training_batches.py", "unit/api/test_training_counts.py",
-        "unit/api/test_training_fits.py", "unit/api/test_host_memory.py", "properties/test_training_laws.py",
+        "unit/optimize/test_training*.py", "unit/api/test_training_*.py", "unit/api/test_host_memory.py",
+        "properties/test_training_laws.py",
     ),
     REPLAYING: (
         "unit/simulate/test_corners_of_engines.py", "unit/simulate/test_faults.py", "unit/simulate/test_finishing.py",
@@ -62,8 +52,7 @@ def places_for(path: str) -> tuple[str, ...]:
 
 
 def files_at(place: str) -> list[Path]:
-    """The files of tests in a folder, or the one that is named: a module where it has doctests."""
+    """The files of tests in a folder or of a pattern; a module where it has doctests."""
     path = Path(place)
-    if path.is_dir():
-        return sorted(path.rglob("test_*.py"))
-    return [path] if path.name.startswith("test_") or ">>> " in path.read_text(encoding="utf-8") else []
+    found = path.rglob("test_*.py") if path.is_dir() else Path().glob(place)
+    return [file for file in sorted(found) if file.name.startswith("test_") or ">>> " in file.read_text("utf-8")]

@@ -285,3 +285,8 @@ def test_the_fewest_gpus_that_meet_a_deadline_meet_it_and_one_fewer_does_not() -
 def test_no_number_of_gpus_is_done_a_second_after_it_has_started() -> None:
     q = question()
     assert least_gpus(replace(q, goal=replace(q.goal, deadline_s=q.goal.startup_s + 1)), CALIBRATION) is None
+
+
+def test_a_part_of_a_gpu_trains_nothing_and_a_whole_one_does() -> None:
+    search, instance = TrainingSearch(question(), CALIBRATION), question().instances[0]
+    assert [search.runs_on(replace(instance, gpu_count=count)) for count in (0.5, 0.99, 1.0)] == [False, False, True]
