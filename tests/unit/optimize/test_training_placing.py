@@ -41,10 +41,8 @@ GOAL = TrainingGoal(1e9, 256, deadline_s=10 * HOUR)
 
 
 def offered(kind: PriceKind = PriceKind.ON_DEMAND, usd: float = 1.0, **how: Any) -> Offer:
-    told = {"cloud": "a", "region": "here", "instance": "8xH100", **how}
-    return Offer(
-        price_kind=kind, price_per_instance_usd_per_hour=usd, basis=PriceBasis.LIST, source="", as_of=date(2025, 1, 1), **told
-    )  # fmt: skip
+    told = {"cloud": "a", "region": "here", "instance": "8xH100", "price_kind": kind, **how}
+    return Offer(price_per_instance_usd_per_hour=usd, basis=PriceBasis.LIST, source="", as_of=date(2025, 1, 1), **told)
 
 
 def times(elapsed_h: Any, paid_h: Any = None) -> RunTimes:
