@@ -31,9 +31,9 @@ NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
         "properties/test_training_laws.py",
     ),
     REPLAYING: (
-        "unit/simulate/test_corners_of_engines.py", "unit/simulate/test_faults.py", "unit/simulate/test_finishing.py",
-        "unit/simulate/test_in_front_and_faults.py", "unit/simulate/test_later_requests.py",
-        "unit/simulate/test_order_of_service.py", "unit/simulate/test_routing.py", "properties/test_simulator_laws.py",
+        "unit/simulate/test_c*.py", "unit/simulate/test_f[ai]*.py", "unit/simulate/test_in_front_and_faults.py",
+        "unit/simulate/test_later_requests.py", "unit/simulate/test_order_of_service.py",
+        "unit/simulate/test_routing.py", "properties/test_simulator_laws.py",
     ),
     "simulate/": ("unit/simulate", "published/test_scaling_laws.py", "properties/test_availability_laws.py"),
 }  # fmt: skip
