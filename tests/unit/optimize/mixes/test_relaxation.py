@@ -172,6 +172,10 @@ def test_what_units_miss_is_known_afterwards_with_and_without_losses() -> None:
     assert names == ["half"]
     assert feared.misses(np.array([[7.0, 4.0], [12.0, 6.0]])).tolist() == [True, False]
     assert [loss.name for loss, _ in feared.known_missed(np.array([12.0, 6.0]))] == []
+    failing = Survival(mixed(spare_machines=1), [0])
+    failing.learn_from(test)
+    assert [loss.name for loss, _ in failing.known_missed(np.array([6.0, 3.0]))] == ["machines: 1 of 1"]
+    assert [loss.name for loss, _ in failing.known_missed(np.array([6.0, 4.0]))] == []
     pairs = [loss.name for loss, _ in every_pair(fearful, [feared])]
     assert pairs == ["machines: ", "half", "machines: 1 of 0", "machines: 1 of 1"]
 
