@@ -166,3 +166,16 @@ def test_arrays_stand_end_to_end_and_are_never_none() -> None:
     assert [flat.add(values) for values in ([1, 2], np.zeros((2, 2)), [])] == [0, 2, 6]
     assert flat.array().tolist() == [1, 2, 0, 0, 0, 0]
     assert Flat(np.float64).array().tolist() == [0.0]
+
+
+@pytest.mark.parametrize("mixes_prompts", [True, False])
+def test_rules_without_constants_take_what_the_table_says(mixes_prompts: bool) -> None:
+    """A prompt alone takes an idle step; beside one that decodes a step more, and no token is seen late."""
+    table = table_of(STEP_S, prompt_s=1e-3)
+    bare = EngineRules(largest_batch=4, step_tokens=512, num_blocks=100, mixes_prompts=mixes_prompts)
+    idle_s, extra_s = table.idle_s[2], table.extra_s[1, 2]
+    done = replay(replicas_of(Copy(bare, table), 1), asked((0.0, 32, 50), (0.1, 32, 1)))
+    assert done.first_token_s[0] == pytest.approx(idle_s)
+    assert done.finish_s[0] == pytest.approx(idle_s + 49 * STEP_S + extra_s)
+    begins_s = idle_s + math.ceil((0.1 - idle_s) / STEP_S) * STEP_S
+    assert done.first_token_s[1] == pytest.approx(begins_s + extra_s + (STEP_S if mixes_prompts else 0.0))
