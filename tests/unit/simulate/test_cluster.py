@@ -142,6 +142,7 @@ def test_a_cluster_begins_with_its_first_request_or_change() -> None:
     assert begins_s(Cluster((COPY,), changes=(Change(2.0, 0, READY), Change(9.0, 0, OFF))), one) == 2.0
     assert begins_s(Cluster((COPY,), changes=(Change(8.0, 0, READY),)), one) == 5.0
     assert [has_pools(Cluster((COPY,), (Member(role=role),))) for role in (0, 1, 2)] == [False, True, True]
+    assert has_pools(Cluster((COPY,), (Member(), Member(role=2))))
 
 
 def test_prompts_share_blocks_that_are_whole_for_the_trace_and_every_pool() -> None:
@@ -179,3 +180,9 @@ def test_rules_without_constants_take_what_the_table_says(mixes_prompts: bool) -
     assert done.finish_s[0] == pytest.approx(idle_s + 49 * STEP_S + extra_s)
     begins_s = idle_s + math.ceil((0.1 - idle_s) / STEP_S) * STEP_S
     assert done.first_token_s[1] == pytest.approx(begins_s + extra_s + (STEP_S if mixes_prompts else 0.0))
+
+
+def test_the_host_takes_as_long_beside_others_as_alone_where_nothing_else_is_told() -> None:
+    slow = EngineRules(largest_batch=4, step_tokens=512, num_blocks=100, launches_s=0.5)
+    done = replay(replicas_of(Copy(slow, table_of(STEP_S)), 1), asked((0.0, 8, 50), (0.545, 8, 1)))
+    assert done.first_token_s == pytest.approx([0.5, 0.55 + 0.5])
