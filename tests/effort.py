@@ -1,10 +1,12 @@
-"""How many random cases are checked: what every run can wait for, or as many as `make brute-force` has time for."""
+"""How many random cases are checked: what every run can wait for, as many as `make brute-force` has time for, or the
+few that `make mutants` asks about each change."""
 
 from __future__ import annotations
 
 import os
 
-IS_THOROUGH = bool(os.environ.get("THOROUGH"))
+IS_THOROUGH, IS_BRIEF = (bool(os.environ.get(name)) for name in ("THOROUGH", "BRIEF"))
+BRIEF_CASES = 120
 
 
 def cases(usual: int, thorough: int) -> int:
@@ -13,4 +15,6 @@ def cases(usual: int, thorough: int) -> int:
     >>> cases(16, 40) == (40 if IS_THOROUGH else 16)
     True
     """
-    return thorough if IS_THOROUGH else usual
+    if IS_THOROUGH:
+        return thorough
+    return min(usual, BRIEF_CASES) if IS_BRIEF else usual

@@ -12,6 +12,7 @@ import pytest
 from tools.mutants.__main__ import MODULES, lot_of, modules_at
 from tools.mutants.changes import functions_that_name, marked, mutants_of, planted
 from tools.mutants.coverage import Covering, CoveringFile, covering_tests
+from tools.mutants.nearest import NEAREST, files_at, nearest_tests
 from tools.mutants.processes import TIME_RAN_OUT, Outcome, entries_of, in_processes
 
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # a worker of xdist has threads
@@ -120,3 +121,14 @@ def test_processes_end_with_whoever_asked_for_them() -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_to_be_changed_exists(name: str) -> None:
     assert all(path.exists() for path in map(Path, modules_at(name)))
+
+
+def test_a_module_is_asked_about_by_the_tests_beside_it_and_by_its_own_examples() -> None:
+    found = nearest_tests(["src/gpufleet/optimize/schedule/effort.py", "src/gpufleet/optimize/spot.py"])
+    assert {path.name for path in found} >= {"effort.py", "spot.py", "test_occupancy.py", "test_spot_laws.py"}
+    assert Path("tests/unit/simulate/test_routing.py") not in found
+    assert Path("tests/unit/simulate/test_routing.py") in nearest_tests(["src/gpufleet/pricing/spot.py"])
+
+
+def test_every_nearest_test_exists() -> None:
+    assert all(files_at(f"tests/{place}") for places in NEAREST.values() for place in places)

@@ -3,11 +3,12 @@
     python -m tools.mutants                            200 changes, drawn over the modules that decide answers
     python -m tools.mutants --of memory --count 50     50 changes of the modules under src/gpufleet/memory
     python -m tools.mutants --of memory/fit.py:30 --all    every change of a line
+    python -m tools.mutants --of 'optimize/spot*.py'       200 changes of the modules of a pattern
 
 The sample of a seed stays, whatever is edited elsewhere. Each change is run in a process of its own, on tests that
-enter the changed function, up to the first that fails. No file is changed: modules are imported from changed trees.
-What tests enter is recorded once for every version of a test file, under build/mutants; remove that folder to record it
-again.
+enter the changed function, up to the first that fails. No file is changed: modules are imported from changed trees, and
+the simulator runs as it is written, without Numba. What tests enter is recorded once for every version of a test file,
+under build/mutants; remove that folder to record it again. A test of more than ten seconds is never asked.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.mutants.changes import Mutant, mutants_of
+from tools.mutants.nearest import nearest_tests
 from tools.mutants.processes import Outcome, covering_files, outcomes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = Path("src") / "gpufleet"
 MODULES = (
-    "optimize", "pricing", "memory", "performance/serving.py", "performance/queueing.py", "catalog/update.py",
-    "catalog/usual_prices.py", "catalog/own_prices.py", "catalog/snapshots.py", "catalog/transport.py",
+    "optimize", "simulate", "pricing", "memory", "performance/serving.py", "performance/queueing.py",
+    "catalog/update.py", "catalog/usual_prices.py", "catalog/own_prices.py", "catalog/snapshots.py",
+    "catalog/transport.py",
 )  # fmt: skip
 LEAST_KILLED_RATIO = 0.85
 
@@ -39,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
     mutants = [mutant for name in asked.of for mutant in mutants_at(name)]
     drawn = mutants if asked.all else sorted(mutants, key=lambda mutant: lot_of(mutant, asked.seed))[: asked.count]
     modules = [module for name in MODULES for module in modules_at(name)]
-    files = covering_files(modules, asked.jobs)
+    files = covering_files(modules, sorted(nearest_tests(mutant.path for mutant in drawn)), asked.jobs)
     counts: Counter[Outcome] = Counter()
     for mutant, outcome in outcomes(drawn, files, modules, asked.seconds, asked.jobs):
         counts[outcome] += 1
@@ -52,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def arguments() -> argparse.ArgumentParser:
     """What may be asked."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--of", nargs="+", default=MODULES, help="files, files with :LINE, folders in src/gpufleet")
+    parser.add_argument("--of", nargs="+", default=MODULES, help="files, patterns, FILE:LINE, folders in src/gpufleet")
     parser.add_argument("--count", type=int, default=200, help="changes that are drawn")
     parser.add_argument("--all", action="store_true", help="every change")
     parser.add_argument("--seed", type=int, default=1, help="which changes are drawn")
@@ -70,9 +73,9 @@ def mutants_at(name: str) -> Iterator[Mutant]:
 
 
 def modules_at(name: str) -> list[Path]:
-    """The modules of a folder, or the one that is named."""
+    """The modules of a folder or of a pattern, or the one that is named."""
     path = SOURCE / name
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return sorted(path.rglob("*.py") if path.is_dir() else SOURCE.glob(name)) or [path]
 
 
 def lot_of(mutant: Mutant, seed: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tools.mutants.loading import ENTERED
 
 Entry = tuple[str, str]
+LONGEST_TEST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ def processor_s() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
+def leave_out(*_: object) -> None:
+    """End a test that takes too long to be asked about a change."""
+    pytest.skip("too long")
+
+
 def entries(pairs: Iterable[Iterable[str]]) -> frozenset[Entry]:
     """Entries as JSON holds them."""
     return frozenset((path, name) for path, name in pairs)
@@ -67,7 +74,10 @@ class Recorder:
         """One test, with everything that it sets up."""
         ENTERED.clear()
         before_s = processor_s()
+        signal.signal(signal.SIGPROF, leave_out)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST_TEST_S)
         done = yield
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         self.seconds[item.nodeid] = processor_s() - before_s
         self.entered[item.nodeid] = set(ENTERED)
         return done

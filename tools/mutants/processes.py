@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import Phase, settings
 from tools.mutants.changes import Mutant, functions_that_name, marked, outermost_functions, planted
 from tools.mutants.coverage import CoveringFile, Entry, Recorder, covering_tests
 from tools.mutants.loading import import_changed
 
 RECORDED = Path("build") / "mutants"
-SUITES = ("tests/unit", "tests/properties", "tests/published", "tests/invariants", "tests/catalog")
+COMPILER = "numba"
 LOADED_ONCE = ("numpy", "pydantic", "hypothesis", "typer.testing", "rich.console", "yaml", "httpx")
-QUIET = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
+UNSHRUNK = "unshrunk"
+QUIET = (f"--hypothesis-profile={UNSHRUNK}", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
 PATIENCE, START_S, RECORDING_S = 2.0, 10.0, 1800.0
 ASLEEP_RATIO = 20.0  # a change may sleep for ever, and other work slow it down
 TIME_RAN_OUT = -signal.SIGXCPU
@@ -52,11 +54,10 @@ class Outcome(Enum):
         return self in (Outcome.KILLED, Outcome.TIMED_OUT)
 
 
-def covering_files(modules: Sequence[Path], jobs: int) -> list[CoveringFile]:
-    """What the tests of every file enter of these modules; only what is not recorded yet is run."""
+def covering_files(modules: Sequence[Path], tests: Sequence[Path], jobs: int) -> list[CoveringFile]:
+    """What these tests enter of these modules; only what is not recorded yet is run."""
     load_once()
-    tests = [path for suite in SUITES for path in sorted(Path(suite).rglob("test_*.py"))]
-    records = {record_of(path): path for path in [*modules, *tests]}
+    records = {record_of(path): path for path in tests}
     missing = [(record, path) for record, path in records.items() if not record.exists()]
     tasks = [(path, RECORDING_S, partial(record_file, path, record, modules)) for record, path in missing]
     for path, code in in_processes(tasks, jobs):
@@ -68,8 +69,11 @@ def covering_files(modules: Sequence[Path], jobs: int) -> list[CoveringFile]:
 
 
 def load_once() -> None:
-    """What every process needs, whatever is changed; one thread each."""
-    os.environ.update(OPENBLAS_NUM_THREADS="1", PYTHONHASHSEED="0")
+    """What every process needs, whatever is changed; one thread each, and no compiler, which would keep old code."""
+    sys.modules[COMPILER] = None  # type: ignore[assignment]
+    os.environ.update(OPENBLAS_NUM_THREADS="1", PYTHONHASHSEED="0", BRIEF="1")
+    made = (Phase.explicit, Phase.generate)  # nobody reads what failed
+    settings.register_profile(UNSHRUNK, deadline=None, derandomize=True, database=None, phases=made)
     for name in LOADED_ONCE:
         importlib.import_module(name)
 

@@ -317,7 +317,7 @@ def begun(cluster: Cluster, requests: Requests, generator: np.random.Generator |
     add_prefixes(cluster, requests, order, rows, words)
     replicas = replica_records(cluster, requests, engines, words)
     shared = cluster_record(cluster, requests, rows, words)
-    changes = np.array([(c.time_s, c.replica, c.state, 0) for c in cluster.changes] or [(0.0, 0, 0, 0)], dtype=CHANGE)
+    changes = np.array([(c.time_s, c.replica, c.state) for c in cluster.changes], dtype=CHANGE)
     return order, State(rows, replicas, engines, shared, changes, grid.array(), words.array())
 
 

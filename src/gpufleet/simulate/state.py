@@ -55,7 +55,6 @@ REPLICA = np.dtype(
         ("end_s", "f8"),
         ("step_s", "f8"),
         ("growth_s", "f8"),
-        ("prompt_ratio", "f8"),
         ("prompt_attention_s", "f8"),
         ("busy_s", "f8"),
         ("paid_s", "f8"),
@@ -179,7 +178,7 @@ CLUSTER = np.dtype(
 )
 """What all replicas share: arrivals in order, what comes `later` (retries, moved KV, the next of a client), routing."""
 
-CHANGE = np.dtype([("time_s", "f8"), ("replica", "i8"), ("state", "i8"), ("is_loss", "i8")], align=True)
+CHANGE = np.dtype([("time_s", "f8"), ("replica", "i8"), ("state", "i8")], align=True)
 """A replica that is switched on, ready, drained or lost at a time."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from gpufleet.optimize.training import (
     RunTimes,
     beyond,
     cheapest_of_each_type,
+    least_gpus,
     run_times,
     solve_training,
     within_usd,
@@ -245,3 +247,46 @@ def test_the_soonest_and_the_steady_way_stand_beside_the_cheapest() -> None:
     near = [p.usd for p in solution.ranked if p.expected.elapsed_s <= 1.05 * soonest_s]
     assert solution.faster.usd == min(near)
     assert solution.steady.offer.price_kind is not PriceKind.SPOT
+
+
+def test_a_price_without_a_date_stands_beside_where_it_costs_less_and_is_never_ranked_first() -> None:
+    q = question()
+    offer = next(o for o in q.offers if o.price_kind is PriceKind.ON_DEMAND)
+    other = next(o for o in q.offers if o.price_kind is PriceKind.ON_DEMAND and o.instance != offer.instance)
+    undated = replace(other, first_seen=date(2025, 1, 1), price_per_instance_usd_per_hour=1e-3)
+    cheaper = solve_training(replace(q, offers=(offer, undated)), CALIBRATION)
+    assert [p.offer for p in cheaper.ranked] == [offer]
+    assert cheaper.undated is not None
+    assert cheaper.undated.offer == undated
+    dearer = solve_training(
+        replace(q, offers=(offer, replace(undated, price_per_instance_usd_per_hour=1e3))), CALIBRATION
+    )
+    assert dearer.undated is None
+    alone = solve_training(replace(q, offers=(undated,)), CALIBRATION)
+    assert [p.offer for p in alone.ranked] == [undated]
+    assert alone.undated is None
+
+
+# --- the fewest GPUs that would do ---
+
+
+def test_the_fewest_gpus_that_meet_a_deadline_meet_it_and_one_fewer_does_not() -> None:
+    q = question(tokens=1e10)
+    hurried = replace(q, goal=replace(q.goal, deadline_s=24 * HOUR, most_usd=1.0, most_machines=1))
+    least = least_gpus(hurried, CALIBRATION)
+    assert least is not None
+    enough, short = (
+        replace(q, goal=replace(q.goal, deadline_s=24 * HOUR, most_gpus=most)) for most in (least, least - 1)
+    )
+    assert {p.num_gpus for p in solve_training(enough, CALIBRATION).ranked} == {least}
+    assert not solve_training(short, CALIBRATION).ranked
+
+
+def test_no_number_of_gpus_is_done_a_second_after_it_has_started() -> None:
+    q = question()
+    assert least_gpus(replace(q, goal=replace(q.goal, deadline_s=q.goal.startup_s + 1)), CALIBRATION) is None
+
+
+def test_a_part_of_a_gpu_trains_nothing_and_a_whole_one_does() -> None:
+    search, instance = TrainingSearch(question(), CALIBRATION), question().instances[0]
+    assert [search.runs_on(replace(instance, gpu_count=count)) for count in (0.5, 0.99, 1.0)] == [False, False, True]

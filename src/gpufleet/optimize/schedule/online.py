@@ -140,10 +140,9 @@ def first_room_s(queue: JobQueue, selection: Selection, job: int, way: int) -> f
     pool = queue.pool_of(job, way)
     ends = [hold.expected_end_s for hold in selection.holds.values()]
     moments = sorted(max(end, queue.now_s) for end in [*ends, *(o.end_s for o in queue.pools[pool].outages)])
-    for moment_s in moments:
-        if room_then(queue, selection.holds.values(), pool, moment_s).place_for(queue.jobs[job].ways[way]) is not None:
-            return moment_s
-    return moments[-1] if moments else queue.now_s
+    rooms = ((moment_s, room_then(queue, selection.holds.values(), pool, moment_s)) for moment_s in moments)
+    wanted = queue.jobs[job].ways[way]
+    return next((moment_s for moment_s, room in rooms if room.place_for(wanted) is not None), queue.now_s)
 
 
 def room_then(queue: JobQueue, holds: Iterable[Hold], pool: int, moment_s: float) -> PoolRoom:

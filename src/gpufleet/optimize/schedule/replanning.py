@@ -112,7 +112,7 @@ class Replanning:
     def late_of(self, queue: JobQueue, hold: Hold) -> float:
         """How late a job at work will be by weight   [slots]."""
         late_s = hold.expected_end_s - self.due_s(queue, hold.job)
-        return queue.jobs[hold.job].weight * max(math.ceil(late_s / self.slot_s), 0) if late_s > 0 else 0.0
+        return queue.jobs[hold.job].weight * math.ceil(late_s / self.slot_s) if late_s > 0 else 0.0
 
     def due_s(self, queue: JobQueue, number: int) -> float:
         """When a job has to be done; where none has a deadline, when it could be done first."""

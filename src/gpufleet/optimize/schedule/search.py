@@ -125,9 +125,7 @@ class Neighbours:
     def __init__(self, grid: Grid) -> None:
         jobs = grid.jobs
         shortest = np.array([min(job.ways[w].slots for w in grid.possible[j]) for j, job in enumerate(jobs)])
-        size = np.array(
-            [min(job.ways[w].slots * job.ways[w].milli for w in grid.possible[j]) for j, job in enumerate(jobs)]
-        )
+        size = np.array([least_size(grid, j) for j in range(len(jobs))])
         deadline = np.array(inherited_deadlines(grid), dtype=np.int64)
         self.weight: IntArray = np.array([job.weight for job in jobs], dtype=np.int64)
         self.deadline: IntArray = np.array([job.deadline for job in jobs], dtype=np.int64)

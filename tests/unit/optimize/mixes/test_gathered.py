@@ -11,6 +11,7 @@ from gpufleet.api.mixes import found_mix, posed_of, understood_mix
 from gpufleet.api.regions import placed
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
+from gpufleet.optimize.mixes import gathered as mixes_gathered
 from gpufleet.optimize.mixes.corrected import Rated, rated
 from gpufleet.optimize.mixes.gathered import are_alike, gathered, nearest, on_cleaner_grids, round_trips_s
 from gpufleet.optimize.mixes.sending import cheapest_split
@@ -74,3 +75,22 @@ def test_users_go_to_the_nearest_and_farther_only_where_that_is_full(posed: Pose
 def test_where_a_region_may_be_lost_nothing_gathers(posed: Posed, spread: Rated) -> None:
     lost = replace(spread, problem=replace(spread.problem, losses=(object(),)))  # type: ignore[arg-type]
     assert gathered(posed, lost) is lost
+
+
+def test_without_a_solver_or_without_users_in_places_everything_stays(
+    posed: Posed, spread: Rated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placeless = replace(posed, services=tuple(replace(service, reach=None) for service in posed.services))
+    assert nearest(placeless, spread) is spread
+    assert not round_trips_s(placeless).any()
+    monkeypatch.setattr(mixes_gathered, "is_installed", lambda: False)
+    known = {("aws", "us-east-1"): 400.0, ("aws", "us-east-2"): 100.0}
+    assert gathered(posed, spread) is on_cleaner_grids(posed, spread, known) is nearest(posed, spread) is spread
+
+
+def test_a_split_that_does_not_hold_is_not_taken(posed: Posed, spread: Rated, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsound = replace(spread, missing_units=spread.mix.units + 1.0)
+    monkeypatch.setattr(mixes_gathered, "rated", lambda *_: unsound)
+    assert nearest(posed, spread) is gathered(posed, spread) is spread
+    monkeypatch.setattr(mixes_gathered, "cheapest_split", lambda *_: None)
+    assert nearest(posed, spread) is gathered(posed, spread) is spread
