@@ -14,11 +14,7 @@ from gpufleet.optimize.slack_rules import (
     Grid,
     Shift,
     Tick,
-    by_rule,
-    num_up_to,
     straight_rules,
-    summed_before,
-    summed_from,
     tick_of,
 )
 from gpufleet.optimize.spot import (
@@ -154,25 +150,6 @@ def test_work_left_stands_in_quarters_of_a_tick_with_room_for_starts_and_losses(
     assert np.array_equal(grid.going.free_s, grid.work_s + 150 + 400 + TICK_S)
     assert (grid.lost.share, grid.lost.low[:2].tolist()) == (0.5, [0, 1])
     assert (grid.begun.after.low[:4].tolist(), grid.going.after.low[:6].tolist()) == ([0, 0, 0, 1], [0, 0, 0, 0, 0, 1])
-
-
-def test_on_demand_begins_with_the_work_from_which_it_regrets_least() -> None:
-    """It saves nothing before two steps of work are left and everything from there on, whatever was lost before."""
-    grid = Grid.of(DeadlineJob(HOUR, 4 * HOUR, 0.0), 0.0, TICK_S)
-    free, demand = np.full((2, 1, 1, 5), 3.0)
-    free[0, 0], demand[0, 0] = [0.0, 1.0, 5.0, 9.0, 1e7], [0.0, 3.0, 4.0, 4.0, 4.0]
-    cost, slack_s = by_rule(grid, free[:1], demand[:1], left_s=900.0)
-    assert cost[0, 0, :6].tolist() == [0.0, 1.0, 4.0, 4.0, 4.0, 1e7]
-    assert slack_s.tolist() == [[900.0 - 1.5 * 150.0]]
-    never, _ = by_rule(grid, free[:1] * 0, demand[:1], left_s=900.0)
-    assert never[0, 0, :5].tolist() == [0.0] * 5
-
-
-def test_sums_before_and_from_each_place_have_one_place_more() -> None:
-    values = np.array([[1.0, 2.0, 4.0]])
-    assert summed_before(values).tolist() == [[0.0, 1.0, 3.0, 7.0]]
-    assert summed_from(values).tolist() == [[7.0, 6.0, 4.0, 0.0]]
-    assert [num_up_to(np.array([1.0, 2.0, 2.0, 3.0]), left_s) for left_s in (0.5, 2.0, 9.0)] == [0, 3, 4]
 
 
 def test_straight_thresholds_go_from_no_time_left_to_all_of_it() -> None:
