@@ -175,6 +175,14 @@ def test_runs_of_a_client_come_one_after_another() -> None:
     assert (len(runs.draws[0]), int((gaps > 1000).sum())) == (900, 2)
 
 
+def test_clients_that_warm_up_are_counted_after_their_start_burst() -> None:
+    """AccelMark's run_sustained samples each minute after minutes of warming up (loadgen/loadgen.py)."""
+    closed = {"arrival": "closed", "concurrency": "8", "num_requests": "", "rate_per_s": ""}
+    seen = experiment(client="AccelMark loadgen (in process)", **closed)
+    assert seen.uncounted >= 8
+    assert experiment(client="guidellm", **closed).uncounted == 0
+
+
 def test_blocks_of_prompts() -> None:
     row = row_of(LLAMA, prefix_tokens="32", prefix_cache="on: the same prompts")
     found = shared_blocks(row, np.array([40, 70]), 2)
@@ -288,7 +296,7 @@ def test_short_runs_are_drawn_more_often() -> None:
 def test_the_shipped_rows_are_replayed() -> None:
     found = score_files([MEASUREMENTS], simulate=True).files[0]
     assert found.is_replayed
-    assert (found.num_rows, found.num_scored_rows) == (455, 322)
+    assert (found.num_rows, found.num_scored_rows) == (455, 319)
     assert found.coverage_ratio >= 0.97
     medians = {g.quantity: g.median_error_ratio for g in found.groups if g.by == "all"}
     assert (medians["ttft_p50"] or 1) < 0.35
