@@ -128,7 +128,9 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
             float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps, *sent.batch_wait
         ),
         measured=_measured(row),
-        limits=launched.limits,
+        limits=launched.limits._replace(
+            memory_fraction=row.positive("gpu_memory_fraction") or launched.limits.memory_fraction
+        ),
     )
 
 
