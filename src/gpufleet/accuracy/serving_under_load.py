@@ -35,6 +35,7 @@ from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.performance.serving import Client
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
 from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
@@ -50,6 +51,7 @@ QUANTITIES = {
 }
 TRACES = "request_traces"
 BETWEEN_RUNS_S = HOUR
+WITHOUT_SERVER = ("in-process", "engine")
 MOST_REQUESTS = 50_000
 
 
@@ -168,7 +170,12 @@ def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> E
     unseen = repeats * -(-num // runs)
     if trace is None and row.whole("num_requests") is None and arrivals.clients is not None:
         unseen += arrivals.clients * client.uncounted_waves
-    return Experiment(draws, arrivals.clients, replicas, unseen, window_s=window_s)
+    return Experiment(draws, arrivals.clients, replicas, unseen, Client(over_http=is_over_http(row)), window_s)
+
+
+def is_over_http(row: MeasurementRow) -> bool:
+    """Whether a server lay between client and engine: not where one called the other, nor in times of the engine's."""
+    return row.text("client_kind").casefold() not in WITHOUT_SERVER
 
 
 def requests_of_run(row: MeasurementRow, arrivals: Arrivals) -> int:

@@ -75,7 +75,7 @@ class Client:
     steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts. Those of one group
     wait up to `batch_wait_steps` for more, until all tokens of a step are `batch_wait_ratio` of its budget. A replay's
     clients see first tokens `late_steps` steps (None: as many as the engine is known for) and `late_s` late among
-    others.
+    others. `over_http`: a server lies between client and engine.
     """
 
     waves: Floats = np.inf
@@ -86,6 +86,7 @@ class Client:
     batch_wait_ratio: Floats = 0.0
     late_steps: float | None = None
     late_s: float = 0.0
+    over_http: bool = True
 
     @property
     def is_alike(self) -> BoolArray:
@@ -235,7 +236,7 @@ def host_times(model: StepModel) -> HostTimes:
         scale_ratio=known("decode_scale_ratio"),
         step_s=known("step_overhead_s") * c.micro_batches + between_kernels_s(model),
         sequence_s=known("sequence_overhead_s") / c.attention_dp,
-        further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
+        further_s=model.candidates.engine_figure("host_sequence_s", 0.0) * model.once(step_rules).host_ratio,
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
     )
@@ -268,9 +269,11 @@ def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
 def prompt_launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
     """The host launching a step with `tokens` of prompts: r of what the same calls take in decoding   [s].
 
-    r: `prefill_launch_ratio`; by engine, a call for prompts is made of more launches than one for single tokens.
+    r: `prefill_launch_ratio`; by engine, a call for prompts is made of more launches than one for single tokens. Where
+    the device waits for the host, hosts of older machines take `older_host_ratio` times as long.
     """
-    return np.asarray(model.candidates.engine_constant("prefill_launch_ratio") * launches_s(model, tokens))
+    ratio = model.candidates.engine_constant("prefill_launch_ratio") * model.once(step_rules).host_ratio
+    return np.asarray(ratio * launches_s(model, tokens))
 
 
 def eager_kernel_s(candidates: Candidates) -> FloatArray:

@@ -259,6 +259,14 @@ def test_a_checkpoint_is_named_by_its_format_and_a_build_by_its_release() -> Non
     assert patched.text("engine_version") == "0.3.2"
 
 
+def test_no_server_lies_between_an_engine_and_who_calls_it_or_times_it() -> None:
+    """AccelMark calls the engine in its own process; BLIS reads times from spans of the engine."""
+    by_kind = {kind: experiment(client_kind=kind).client.over_http for kind in ("in-process", "engine", "http", "")}
+    assert by_kind == {"in-process": False, "engine": False, "http": True, "": True}
+    served, called = (predicted(replayed(LLAMA, client_kind=kind)["ttft_p50"]) for kind in ("http", "in-process"))
+    assert 4 < served - called < 8
+
+
 def test_engines_that_take_prompts_whole_have_a_budget_of_the_longest_context() -> None:
     row = row_of(LLAMA, max_model_len="4096")
     assert step_tokens_of(row, EngineLabel("vllm", "0.7.3")) == 4096
