@@ -257,6 +257,8 @@ def test_a_checkpoint_is_named_by_its_format_and_a_build_by_its_release() -> Non
     assert (row.text("precision"), row.text("engine_version")) == ("w8a8", "0.7.3")
     patched = replica_row(row_of(LLAMA, engine_version="0.3.2 (nm-vllm 0.1.0)"))
     assert patched.text("engine_version") == "0.3.2"
+    asked = replica_row(row_of(LLAMA, engine_version="0.9.1", engine_generation="V0"))
+    assert asked.text("engine_version") == "0.7.3"
 
 
 def test_no_server_lies_between_an_engine_and_who_calls_it_or_times_it() -> None:
