@@ -463,21 +463,8 @@ def closed_loop(
 
 def loop_batch(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
     """Sequences in the slots of a closed loop: its clients, as far as slots and the tokens of a step reach."""
-    slots = slots_beside_waiting(model, lengths, largest_batch)
+    slots = np.maximum(largest_batch, 1.0)
     return np.minimum(np.minimum(concurrency, slots), most_beside_prompts(model, lengths))
-
-
-def slots_beside_waiting(model: StepModel, lengths: Lengths, largest_batch: Floats) -> FloatArray:
-    """Sequences that have a slot while others wait for one, at least one.
-
-    B - a / (2 h) where they wait for room in the KV pool   [sequences]
-    a: tokens that one asks for when it is admitted, its prompt or its whole answer too; h: those that each counts for.
-    What the pool has left is too little for the next request, and half of what it asks for on average.
-    """
-    rules, held = model.once(step_rules), admitted_context_tokens(model.candidates, lengths)
-    asked = np.where(rules.sets_aside, held, lengths.input_tokens)
-    of_pool = np.maximum(largest_batch - asked / held / 2, 1.0)
-    return np.where(largest_batch < rules.most_sequences, of_pool, np.maximum(largest_batch, 1.0))
 
 
 def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
@@ -489,7 +476,7 @@ def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, 
     the same step (`growth_short_of_room`); those are computed again. Clients beyond what the engine lets decode do not
     crowd the pool.
     """
-    rules, slots = model.once(step_rules), slots_beside_waiting(model, lengths, largest_batch)
+    rules, slots = model.once(step_rules), np.maximum(largest_batch, 1.0)
     share = crowding(np.minimum(concurrency, rules.most_sequences), slots)
     if not share.any():
         return share
