@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -57,6 +58,7 @@ NO_LIMITS = StartLimits()
 NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
+OF_UNEQUAL_ANSWERS = re.compile(r"\b(?:spread wide|end by themselves)\b")
 SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
 Given = TypeVar("Given")
 
@@ -82,12 +84,15 @@ class Point:
 
 
 def read_points(paths: Iterable[Path]) -> list[Point]:
-    """Every scored row of the files that names a known model, GPU and engine."""
+    """Every scored row of the files that names a known model, GPU and engine.
+
+    Not queues whose answers end one by one, at lengths that nobody states: the closed form is of alike ones.
+    """
     catalog = load_catalog()
     points = []
     for path in paths:
         for row in read_measurements(path).rows:
-            if row.text("why_not") or row.text("speculative_suspect"):
+            if row.text("why_not") or row.text("speculative_suspect") or OF_UNEQUAL_ANSWERS.search(row.text("notes")):
                 continue
             try:
                 points.append(_point(row, catalog))
@@ -128,7 +133,9 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
             float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps, *sent.batch_wait
         ),
         measured=_measured(row),
-        limits=launched.limits,
+        limits=launched.limits._replace(
+            memory_fraction=row.positive("gpu_memory_fraction") or launched.limits.memory_fraction
+        ),
     )
 
 

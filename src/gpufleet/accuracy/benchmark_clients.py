@@ -47,11 +47,21 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
     stated = {column: row.positive(column) for column in ("poll_interval_steps", "gather_steps")}
     usual = poll_interval_steps(polling, row) if polling else 1.0
     return ClientConditions(
-        waves=row.whole("waves") or known.waves,
+        waves=row.whole("waves") or waves_of_requests(row) or known.waves,
         poll_interval_steps=stated["poll_interval_steps"] or launched.poll_interval_steps or usual,
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
         batch_wait=stated_batch_wait(row) or launched.batch_wait,
     )
+
+
+def waves_of_requests(row: MeasurementRow) -> int | None:
+    """Prompts of each client of a closed loop, where a row says how many were sent, at least one.
+
+    >>> waves_of_requests(MeasurementRow(2, {"concurrency": "1024", "requests": "2048"}))
+    2
+    """
+    sent, clients = row.positive("requests"), row.positive("concurrency")
+    return None if sent is None or clients is None else max(round(sent / clients), 1)
 
 
 def stated_batch_wait(row: MeasurementRow) -> tuple[float, float] | None:

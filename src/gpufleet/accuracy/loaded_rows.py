@@ -38,12 +38,18 @@ def replica_row(row: MeasurementRow) -> MeasurementRow:
     cells = dict(row.cells)
     if gpus is not None:
         cells["num_gpus"] = str(gpus // replicas)
-    cells["engine_version"] = release_in(find_engine(row.text("engine")), row.text("engine_version"))
+    cells["engine_version"] = release_in(find_engine(row.text("engine")), build_of(row))
     cells["longest_tokens"] = str(longest_tokens(row) or "")
     named = CHECKPOINT_FORMAT.search(row.text("model"))
     if named is not None and row.text("precision") and precision_of(named.group()) is not None:
         cells["precision"] = named.group()
     return replace(row, cells=cells)
+
+
+def build_of(row: MeasurementRow) -> str:
+    """The version that a row states, with the engine of that program where it names one."""
+    version, generation = row.text("engine_version"), row.text("engine_generation")
+    return version if generation in version else f"{version} ({generation})"
 
 
 def longest_tokens(row: MeasurementRow) -> int | None:

@@ -94,7 +94,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         batch_wait_ratio=client.batch_wait[1],
         max_batch=limits.max_batch,
         max_step_tokens=limits.max_step_tokens,
-        memory_fraction=limits.memory_fraction,
+        memory_fraction=row.positive("gpu_memory_fraction") or limits.memory_fraction,
         mixes_prompts=limits.mixes_prompts,
     )
     if stated_ratio is not None:

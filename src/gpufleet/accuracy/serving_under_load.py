@@ -30,12 +30,12 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import compare_with_replay, quantile_name
 from gpufleet.accuracy.serving import Load, Protocol, Reading, Setup, compare_with_estimate
 from gpufleet.api.request_runs import Experiment, draws_for, generator_of
-from gpufleet.catalog.benchmark_scripts import USUAL_WAVES
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.performance.serving import Client
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
 from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
@@ -51,6 +51,7 @@ QUANTITIES = {
 }
 TRACES = "request_traces"
 BETWEEN_RUNS_S = HOUR
+WITHOUT_SERVER = ("in-process", "engine")
 MOST_REQUESTS = 50_000
 
 
@@ -158,21 +159,30 @@ def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> E
     trace = trace_of(row, file)
     num = len(trace.input_tokens) if trace is not None else requests_of_run(row, arrivals)
     repeats = 1 if has_recurring_prompts(row) else 0
-    runs = 1 if trace is not None or arrivals.clients is not None else client_of(row).runs
+    client = client_of(row)
+    runs = 1 if trace is not None or arrivals.clients is not None else client.runs
     draws = [
         drawn(row, arrivals, trace, -(-num // runs), runs, repeats, generator_of(i))
         for i in range(draws_for(num * (runs if trace is None else 1)))
     ]
     rate = arrivals.rate_requests_per_s
     window_s = 0.0 if arrivals.clients is not None else num / runs / rate
-    return Experiment(draws, arrivals.clients, replicas, repeats * -(-num // runs), window_s=window_s)
+    unseen = repeats * -(-num // runs)
+    if trace is None and row.whole("num_requests") is None and arrivals.clients is not None:
+        unseen += arrivals.clients * client.uncounted_waves
+    return Experiment(draws, arrivals.clients, replicas, unseen, Client(over_http=is_over_http(row)), window_s)
+
+
+def is_over_http(row: MeasurementRow) -> bool:
+    """Whether a server lay between client and engine: not where one called the other, nor in times of the engine's."""
+    return row.text("client_kind").casefold() not in WITHOUT_SERVER
 
 
 def requests_of_run(row: MeasurementRow, arrivals: Arrivals) -> int:
     """Requests that were sent; clients whose number of prompts nobody says send as many as usual."""
     num = row.whole("num_requests")
     if num is None and arrivals.clients is not None:
-        num = arrivals.clients * USUAL_WAVES
+        num = arrivals.clients * client_of(row).waves
     if num is None:
         raise UsageError("number of requests not stated")
     return min(num, MOST_REQUESTS)

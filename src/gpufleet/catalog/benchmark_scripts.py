@@ -53,6 +53,7 @@ class BenchmarkClient:
     `runs`: into how many runs, one after another, the requests of a row at a rate are split.
     `mean_length_ratio`: mean length of what it sends over the stated one; `published_in`: marks of the sources that
     publish its results; `prompts_in_turn`: how many prompts, all of one length, it sends there again and again.
+    `uncounted_waves`: prompts that each client of a closed loop sends before any is counted.
     `is_alike`: its requests are alike to the token and each is sent as soon as the last is answered, so that clients of
     a closed loop may stay in step.
     """
@@ -66,6 +67,7 @@ class BenchmarkClient:
     published_in: Sequence[str] = ()
     prompts_in_turn: int | None = None
     is_alike: bool = False
+    uncounted_waves: int = 0
 
 
 class StartLimits(NamedTuple):
@@ -211,6 +213,7 @@ def client_from(table: Mapping[str, Any]) -> BenchmarkClient:
         published_in=tuple(table.get("published_in", ())),
         prompts_in_turn=table.get("prompts_in_turn"),
         is_alike=table.get("is_alike", False),
+        uncounted_waves=table.get("uncounted_waves", 0),
     )
 
 

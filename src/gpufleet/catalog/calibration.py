@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import sys
@@ -26,6 +27,7 @@ from gpufleet.domain.calibration import (
     EVERY_ENGINE,
     MIXER_OPERATORS,
     UNSUPPORTED,
+    WIDE_BYTES,
     Axis,
     Calibration,
     CollectiveTables,
@@ -41,9 +43,12 @@ from gpufleet.domain.calibration import (
     StreamFormula,
     VisionFormula,
     kernels_instead,
+    precision_index,
 )
 from gpufleet.domain.habits import Habits
 from gpufleet.domain.precision import PRECISIONS, Precision
+from gpufleet.performance.gemm import gemm_bytes, gemm_flop
+from gpufleet.performance.roofline import roofline_s
 from gpufleet.provenance import Grade, Sourced
 from gpufleet.records import dataclass
 from gpufleet.units import GIGA
@@ -59,6 +64,7 @@ KINDS_OF_TABLES = ("*.json", "*.knots", "*.toml")
 SAME_SILICON, OTHER_GENERATION = "same silicon", "other generation"
 FORMAT_FREE = "latent_absorb"
 TABLES_OF_A_LINK = 4
+WIDE, WEIGHTS_ALONE = PRECISIONS["bf16"], ("int8_wo", "int4", "nf4")
 RULES_OF = {
     "gemm": "gemm",
     "experts": "experts",
@@ -342,7 +348,7 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
     def column(name: str, kind: type) -> Any:
         return np.array(columns[name], dtype=kind).reshape(shape)
 
-    return OperatorTables(
+    found = OperatorTables(
         grids=tables.grids,
         table=column("row", np.int64),
         peak_flop_per_s=column("peak_flop_per_s", np.float64),
@@ -353,6 +359,46 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
         high_ratio=column("high_ratio", np.float64),
         is_widened=column("is_widened", np.bool_),
     )
+    return with_wide_bounds(found, accelerators) if operator == "gemm" else found
+
+
+def with_wide_bounds(tables: OperatorTables, accelerators: Sequence[Accelerator]) -> OperatorTables:
+    """Products whose weights alone are narrow, of each device: near what the same product takes in 16 bits.
+
+    t_16 - x n k (2 - bytes) / bandwidth <= t <= t_16 + n k (2 + bytes) / bandwidth + fixed, x = exp(grid of 16)   [s]
+    Both do the same arithmetic: the first reads less, and an engine may widen all weights first. What was measured of
+    few rows, where these formats pay, and on other devices reaches too far over many.
+    """
+    grids, found = [tables.grids.values], dict[tuple[int, int, int, str], int]()
+    table, wide_column = tables.table.copy(), precision_index(WIDE.name)
+    for engine, device, name in itertools.product(range(len(table)), range(len(accelerators)), PRECISIONS):
+        place, wide = (engine, device, precision_index(name)), (0, device, wide_column)
+        is_alone = name in WEIGHTS_ALONE or tables.is_widened[place]
+        is_alike = tables.peak_flop_per_s[place] == tables.peak_flop_per_s[wide]
+        if not (is_alone and is_alike) or UNSUPPORTED in (table[place], tables.table[wide]):
+            continue
+        key = int(table[place]), int(tables.table[wide]), device, name
+        if key not in found:
+            found[key] = sum(map(len, grids))
+            grids.append(bounded(tables.grids, key, accelerators[device], float(tables.peak_flop_per_s[wide]))[None])
+        table[place] = found[key]
+    return replace(tables, grids=replace(tables.grids, values=np.concatenate(grids)), table=table)
+
+
+def bounded(grids: Grids, rows: tuple[int, int, int, str], gpu: Accelerator, peak_flop_per_s: float) -> FloatArray:
+    """The grid of one such format on a device, from its own row and that of 16 bits: see `with_wide_bounds`."""
+    knots = [np.exp2(axis.low + axis.step * np.arange(axis.count, dtype=np.float64)) for axis in grids.axes]
+    (m, n, k), (own, wide, _, name) = np.meshgrid(*knots, indexing="ij"), rows
+    stored, byte_s, ratio_16 = PRECISIONS[name].bytes_per_element, n * k / gpu.bandwidth_bytes_per_s, grids.values[wide]
+
+    def least_s(weight_bytes: float) -> FloatArray:
+        moved_bytes = gemm_bytes(m, n, k, weight_bytes, WIDE_BYTES)
+        return roofline_s(gemm_flop(m, n, k), peak_flop_per_s, moved_bytes, gpu.bandwidth_bytes_per_s) + grids.fixed_s
+
+    in_16_s = np.exp(ratio_16) * least_s(WIDE_BYTES)
+    fewest_s = in_16_s - np.exp(ratio_16) * byte_s * (WIDE_BYTES - stored)
+    most_s = in_16_s + byte_s * (WIDE_BYTES + stored) + grids.fixed_s
+    return np.asarray(np.log(np.clip(np.exp(grids.values[own]) * least_s(stored), fewest_s, most_s) / least_s(stored)))
 
 
 def _pick(

@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
-from gpufleet.domain.engine import EarlierFigure, EarlierFusion, EngineProfile, FormatSupport, MemoryEra
+from gpufleet.domain.engine import (
+    EarlierFigure,
+    EarlierFusion,
+    EngineGeneration,
+    EngineProfile,
+    FormatSupport,
+    MemoryEra,
+)
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
@@ -131,19 +138,40 @@ def between(start: Sourced, end: Sourced, weight: float) -> Sourced:
 def release_in(profile: EngineProfile, label: str) -> str:
     """The engine's own release in words about a build; the words where they hold none; of a series, 0.8.x, its last.
 
-    It stands after the engine's name, else first.
+    It stands after the engine's name, else first. Words that ask for another engine than a release has by default mean
+    the release next to it that has: vLLM 0.9 with VLLM_USE_V1=0 runs as 0.7.3 does.
 
     >>> vllm = find_engine("vllm")
+    >>> [release_in(vllm, words) for words in ("0.9.1 (V0)", "V0", "0.7.2 V1", "0.11.0 (V1)")]
+    ['0.7.3', '0.7.3', '0.8.0', '0.11.0']
     >>> [release_in(vllm, words) for words in ("0.7.3 (V0)", "llm-d-dev 0.0.4 (vLLM 0.8.x build)", "v0.9")]
     ['0.7.3', '0.8.99', 'v0.9']
     """
     words = label.strip()
+    generation = next((g for g in profile.generations if re.search(rf"\b{g.name}\b", words)), None)
+    if generation is not None:
+        rest = re.sub(rf"\W*\b{generation.name}\b\W*", " ", words).strip()
+        return (
+            release_of(generation, release_in(replace(profile, generations=()), rest) if rest else None)
+            or profile.newest_version
+            or words
+        )
     if VERSION.fullmatch(words):
         return words
     names = "|".join(re.escape(name) for name in (profile.name, profile.title, *profile.aliases))
     after_name = re.search(rf"(?<![\w-])(?:{names})[ -]v?([0-9]+(?:\.[0-9x]\w*)+)", words, re.IGNORECASE | re.ASCII)
     found = after_name or STATED_FIRST.match(words)
     return words if found is None else found.group(1).replace(".x", LAST_OF_A_SERIES)
+
+
+def release_of(generation: EngineGeneration, version: str | None) -> str | None:
+    """The release by which an engine of a program is meant: the version itself where it is that one's default."""
+    at = NAMED_BUILD if version is None else version_key(version)
+    if generation.newest is not None and at > version_key(generation.newest):
+        return generation.newest
+    if version is not None and generation.oldest is not None and at < version_key(generation.oldest):
+        return generation.oldest
+    return version
 
 
 def checked_version(engine: str, version: str | None) -> str | None:

@@ -19,6 +19,7 @@ from gpufleet.domain.engine import (
     DroppedGeneration,
     EarlierFigure,
     EarlierFusion,
+    EngineGeneration,
     EngineProfile,
     FormatSupport,
     HostBuild,
@@ -107,6 +108,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         splits_by_layer=bool(table.get("splits_by_layer", False)),
         architectures=_implemented(table.get("architectures")),
         hosts=tuple(_host(row) for row in table.get("hosts", ())),
+        generations=tuple(_generation(row) for row in table.get("generations", ())),
     )
 
 
@@ -150,6 +152,11 @@ def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
 def _host(row: Mapping[str, Any]) -> HostBuild:
     with _inside("hosts"):
         return HostBuild(row["architecture"], row["image"], row["since"], row["source"])
+
+
+def _generation(row: Mapping[str, Any]) -> EngineGeneration:
+    with _inside("generations"):
+        return EngineGeneration(row["name"], row.get("oldest"), row.get("newest"), row["source"])
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from gpufleet.records import dataclass
 
+GENERATIONS_OF_OLDER_MACHINES = frozenset({"Volta", "Turing", "Ampere", "Ada", "CDNA2"})
+"""GPUs that mostly stand beside CPUs from before 2023, whose single threads are slower."""
+
 
 @dataclass(frozen=True)
 class Accelerator:
@@ -53,6 +56,11 @@ class Accelerator:
         bad = {k: v for k, v in self.peak_flop_per_s.items() if not v > 0}
         if bad:
             raise ValueError(f"{self.name}: peaks must be positive, found {bad}")
+
+    @property
+    def is_in_older_machines(self) -> bool:
+        """Whether the machines that it is sold in mostly have CPUs from before 2023."""
+        return self.generation in GENERATIONS_OF_OLDER_MACHINES
 
     def computes(self, arithmetic: str) -> bool:
         """Whether the device has units for this arithmetic."""

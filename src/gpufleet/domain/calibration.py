@@ -312,10 +312,12 @@ class EngineStepFormula:
     """What bounds the fitted line of a decode step: `least_ratio` of its kernels' seconds, however launches overlap.
 
     `stream_s`: what server and client take for each answer that streams, before a new one's first token is seen.
+    `older_host_ratio`: what a host that the device waits for takes in older machines, over newer ones.
     """
 
     least_ratio: Sourced
     stream_s: Sourced
+    older_host_ratio: Sourced
 
 
 @dataclass(frozen=True)

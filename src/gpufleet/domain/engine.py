@@ -123,6 +123,19 @@ class Implemented:
         return family in self.has if self.has else family not in self.lacks
 
 
+@dataclass(frozen=True)
+class EngineGeneration:
+    """One of several engines in releases of one program, of which a build may be asked for another than its own.
+
+    `oldest` and `newest` are the releases that have it by default; None: no end.
+    """
+
+    name: str
+    oldest: str | None
+    newest: str | None
+    source: str
+
+
 @dataclass(frozen=True, eq=False)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
@@ -132,7 +145,8 @@ class EngineProfile:
     that older versions had otherwise, `earlier_fusions` what they fused; `releases` are its versions in order, by which
     those between two that were measured are placed. `kv_of_weights` names the KV format that the engine takes from
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
-    takes (else a kernel of its own quantises it), `newest_version` the newest that anything was measured of; None where
+    takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
+    than its own, `newest_version` the newest that anything was measured of; None where
     engines are known by year; `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
     each a run of layers, unless told otherwise, which work one after the other.
     """
@@ -169,6 +183,7 @@ class EngineProfile:
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
     hosts: tuple[HostBuild, ...] = ()
+    generations: tuple[EngineGeneration, ...] = ()
 
     def with_native_sampler(self) -> EngineProfile:
         """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""

@@ -15,6 +15,7 @@ from gpufleet.performance.serving import (
     eager_share,
     engine_step_s,
     held_back_steps,
+    host_times,
     idle_ttft_s,
     launches_s,
     lone_ttft_s,
@@ -103,7 +104,7 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     reductions, further = model.arch.num_reductions, float(c.tp[0]) - 1
     reduction = float(c.engine_constant("reduction_overhead_s")[0])
     sequences, others = float((batch / c.attention_dp)[0]), max(float(batch[0]) - 1, 0.0)
-    further_host = float(c.engine_figure("host_sequence_s", 0.0)[0])
+    further_host = float(host_times(model).further_s[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
         TimePart("between steps", step * float(c.micro_batches[0]), "scheduling, sampling, launch"),

@@ -35,11 +35,16 @@ from gpufleet.performance.roofline import RowRoofline
 from gpufleet.records import dataclass
 
 SHORTEST_S = 1e-12
+TILE_ROWS = 128.0  # reference dimension
 
 
 @dataclass(frozen=True)
 class RoutedExperts(KernelGroup):
-    """Grouped products of the routed experts of one kind of layer."""
+    """Grouped products of the routed experts of one kind of layer.
+
+    `few_rows_ratio`: how many times longer than measured kernels an engine's take whose tiles of TILE_ROWS rows of an
+    expert are almost empty.
+    """
 
     curves: ExpertCurves
     moe: MixtureOfExperts
@@ -47,6 +52,7 @@ class RoutedExperts(KernelGroup):
     ep: FloatArray
     moe_tp: FloatArray
     popularity_shape: float
+    few_rows_ratio: FloatArray
 
     @cached_property
     def at_widths(self) -> ExpertCurves:
@@ -86,7 +92,17 @@ class RoutedExperts(KernelGroup):
         load = self._load(at)
         coordinates = (log2(load.rows / load.experts), log2(load.experts), *self.log_sizes)
         least_s = self.roofline.seconds_in(load.experts, load.rows)
-        return curve_s(self.at_widths, least_s, coordinates), least_s
+        seconds = curve_s(self.at_widths, least_s, coordinates)
+        return seconds * self._in_tiles(load) if self._is_tuned_anywhere else seconds, least_s
+
+    @cached_property
+    def _is_tuned_anywhere(self) -> bool:
+        return bool(np.any(self.few_rows_ratio != 1))
+
+    def _in_tiles(self, load: RankLoad) -> FloatArray:
+        """1 + (r - 1) max(1 - rows of an expert / TILE_ROWS, 0)   [1]."""
+        empty = np.maximum(1 - load.rows / load.experts / TILE_ROWS, 0.0)
+        return np.asarray(1 + (self.few_rows_ratio - 1) * empty)
 
     def work(self, at: StepTokens) -> Work:
         """The weights of every active expert once, and the rows that they work on."""

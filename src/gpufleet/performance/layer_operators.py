@@ -408,7 +408,8 @@ class _Operators(_Linears):
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         popularity_shape = hw.calibration.formulas.routing.popularity_shape.value
-        routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp, popularity_shape)
+        few_rows = c.engine_figure("few_rows_ratio", 1.0)
+        routed = RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp, popularity_shape, few_rows)
         self.others.append(self._with_shared_experts(routed, moe, count) if moe.shared_width else routed)
         self._exchange_with_experts(count)
 

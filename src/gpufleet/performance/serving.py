@@ -75,7 +75,7 @@ class Client:
     steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts. Those of one group
     wait up to `batch_wait_steps` for more, until all tokens of a step are `batch_wait_ratio` of its budget. A replay's
     clients see first tokens `late_steps` steps (None: as many as the engine is known for) and `late_s` late among
-    others.
+    others. `over_http`: a server lies between client and engine.
     """
 
     waves: Floats = np.inf
@@ -86,6 +86,7 @@ class Client:
     batch_wait_ratio: Floats = 0.0
     late_steps: float | None = None
     late_s: float = 0.0
+    over_http: bool = True
 
     @property
     def is_alike(self) -> BoolArray:
@@ -235,7 +236,7 @@ def host_times(model: StepModel) -> HostTimes:
         scale_ratio=known("decode_scale_ratio"),
         step_s=known("step_overhead_s") * c.micro_batches + between_kernels_s(model),
         sequence_s=known("sequence_overhead_s") / c.attention_dp,
-        further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
+        further_s=model.candidates.engine_figure("host_sequence_s", 0.0) * model.once(step_rules).host_ratio,
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
     )
@@ -268,9 +269,11 @@ def launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
 def prompt_launches_s(model: StepModel, tokens: Floats = np.inf) -> FloatArray:
     """The host launching a step with `tokens` of prompts: r of what the same calls take in decoding   [s].
 
-    r: `prefill_launch_ratio`; by engine, a call for prompts is made of more launches than one for single tokens.
+    r: `prefill_launch_ratio`; by engine, a call for prompts is made of more launches than one for single tokens. Where
+    the device waits for the host, hosts of older machines take `older_host_ratio` times as long.
     """
-    return np.asarray(model.candidates.engine_constant("prefill_launch_ratio") * launches_s(model, tokens))
+    ratio = model.candidates.engine_constant("prefill_launch_ratio") * model.once(step_rules).host_ratio
+    return np.asarray(ratio * launches_s(model, tokens))
 
 
 def eager_kernel_s(candidates: Candidates) -> FloatArray:
@@ -460,21 +463,8 @@ def closed_loop(
 
 def loop_batch(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
     """Sequences in the slots of a closed loop: its clients, as far as slots and the tokens of a step reach."""
-    slots = slots_beside_waiting(model, lengths, largest_batch)
+    slots = np.maximum(largest_batch, 1.0)
     return np.minimum(np.minimum(concurrency, slots), most_beside_prompts(model, lengths))
-
-
-def slots_beside_waiting(model: StepModel, lengths: Lengths, largest_batch: Floats) -> FloatArray:
-    """Sequences that have a slot while others wait for one, at least one.
-
-    B - a / (2 h) where they wait for room in the KV pool   [sequences]
-    a: tokens that one asks for when it is admitted, its prompt or its whole answer too; h: those that each counts for.
-    What the pool has left is too little for the next request, and half of what it asks for on average.
-    """
-    rules, held = model.once(step_rules), admitted_context_tokens(model.candidates, lengths)
-    asked = np.where(rules.sets_aside, held, lengths.input_tokens)
-    of_pool = np.maximum(largest_batch - asked / held / 2, 1.0)
-    return np.where(largest_batch < rules.most_sequences, of_pool, np.maximum(largest_batch, 1.0))
 
 
 def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats) -> FloatArray:
@@ -486,7 +476,7 @@ def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, 
     the same step (`growth_short_of_room`); those are computed again. Clients beyond what the engine lets decode do not
     crowd the pool.
     """
-    rules, slots = model.once(step_rules), slots_beside_waiting(model, lengths, largest_batch)
+    rules, slots = model.once(step_rules), np.maximum(largest_batch, 1.0)
     share = crowding(np.minimum(concurrency, rules.most_sequences), slots)
     if not share.any():
         return share

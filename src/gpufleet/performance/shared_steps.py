@@ -260,6 +260,7 @@ class StepRules:
     takes_contexts: FloatArray
     own_steps: FloatArray
     late_steps: FloatArray
+    host_ratio: FloatArray
 
     def room_for(self, input_tokens: Floats, output_tokens: Floats) -> FloatArray:
         """Tokens that a step of requests of these lengths takes at most."""
@@ -278,7 +279,14 @@ def step_rules(model: StepModel) -> StepRules:
         takes_contexts=c.engine_figure("whole_context", 0.0),
         own_steps=own_steps,
         late_steps=late_steps(c),
+        host_ratio=np.where(host_s > 0, host_ratio(model), 1.0),
     )
+
+
+def host_ratio(model: StepModel) -> FloatArray:
+    """What a host takes in the machines that each candidate's card is sold in, over newer ones   [1]."""
+    older = model.hardware.calibration.formulas.engine_steps.older_host_ratio.value
+    return of_every_card(model.candidates, lambda _, gpu: older if gpu.is_in_older_machines else 1.0)
 
 
 def kernels_of_prompts_s(model: StepModel, load: StepLoad, decode_s: FloatArray) -> FloatArray:

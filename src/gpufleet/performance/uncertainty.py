@@ -19,6 +19,7 @@ from gpufleet.performance.recurrence import (
     is_timed_by_formula,
 )
 from gpufleet.performance.serving import Lengths, host_times, phases
+from gpufleet.performance.shared_steps import step_rules
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
@@ -81,7 +82,7 @@ def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> Floa
 
 def further_range_s(model: StepModel) -> FloatArray:
     """What a waiting host may take beside what is expected for every further sequence [end, candidate]   [s]."""
-    ends_s = model.candidates.engine_range("host_sequence_s")
+    ends_s = model.candidates.engine_range("host_sequence_s") * model.once(step_rules).host_ratio
     return np.asarray(ends_s - host_times(model).further_s * (ends_s.max(axis=0) > 0))
 
 

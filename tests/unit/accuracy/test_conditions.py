@@ -268,3 +268,11 @@ def test_attention_dp_over_the_gpus_of_tp_splits_them(tp: str, attention_dp: str
     stated = row_of(engine="SGLang", gpu_id="B200", num_gpus="8", tp=tp, attention_dp=attention_dp, ep="8")
     layout = layout_of(stated, "sglang")
     assert (layout.tp, layout.attention_dp, layout.ep, layout.num_gpus) == (of_a_group, int(attention_dp), 8, 8)
+
+
+def test_prompts_of_a_client_are_those_that_a_row_says_were_sent() -> None:
+    """bench_serving of SGLang's cookbook: 2,048 prompts from 1,024 clients; where it says nothing, ten of each."""
+    said = MeasurementRow(2, {"client": "sglang-bench", "concurrency": "1024", "requests": "2048"})
+    assert conditions_of(said, "sglang").waves == 2
+    assert conditions_of(MeasurementRow(2, {"concurrency": "64", "requests": "40"}), "sglang").waves == 1
+    assert conditions_of(MeasurementRow(2, {"concurrency": "64"}), "sglang").waves == 10

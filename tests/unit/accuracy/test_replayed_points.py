@@ -31,8 +31,8 @@ POINT = {
 FEW = requests_of(burst_times_s(4), np.full(4, 500), np.full(4, 100))
 
 
-def copy_at(version: str) -> Copy:
-    return copy_of(CopyQuestion("llama-3.1-8b", "H100", engine="vllm", engine_version=version), FEW).copy
+def copy_at(version: str, gpu: str = "H100") -> Copy:
+    return copy_of(CopyQuestion("llama-3.1-8b", gpu, engine="vllm", engine_version=version), FEW).copy
 
 
 def test_a_replayed_point_is_near_the_closed_form_and_is_the_same_again() -> None:
@@ -62,10 +62,10 @@ def test_lengths_are_spread_as_stated_and_alike_ones_do_not_stay_in_step() -> No
 
 def test_the_first_engine_of_vllm_takes_host_time_for_every_further_sequence() -> None:
     """20 ms a step at 200 sequences: vllm issues/6801; one sequence takes what was measured of one."""
-    old, new = copy_at("0.7.3").table, copy_at("0.11.0").table
+    old, new = copy_at("0.7.3", "A100-SXM4-80GB").table, copy_at("0.11.0", "A100-SXM4-80GB").table
     crowd = int(np.searchsorted(old.batches, 200))
     beyond = old.decode_s[crowd, 0] - new.decode_s[np.searchsorted(new.batches, old.batches[crowd]), 0]
-    assert beyond == pytest.approx(1e-4 * old.batches[crowd], rel=0.3)
+    assert beyond == pytest.approx(1e-4 * old.batches[crowd], rel=0.4)
 
 
 def test_an_engine_that_schedules_ahead_answers_a_step_later() -> None:
@@ -124,6 +124,18 @@ def test_prompts_that_wait_for_others_come_later_and_disturb_less() -> None:
         steps = (waiting.ttft_s.value - plain.ttft_s.value) / plain.tpot_s.value
         assert 5 < steps < 20
         assert waiting.tpot_s.value < plain.tpot_s.value
+
+
+def test_a_host_that_the_device_waits_for_takes_longer_in_older_machines() -> None:
+    """AccelMark, Qwen2.5-0.5B in bf16 under vLLM 0.7.3: 10 requests/s take 3.0 ms a token on H100, 6.0 on A100."""
+    found = {}
+    for gpu in ("H100-SXM", "A100-SXM4-80GB"):
+        for version in ("0.7.3", "0.19.0"):
+            words = {"engine": "vllm", "engine_version": version, "input_tokens": 100, "output_tokens": 200}
+            one, many = (estimate("qwen2.5-0.5b", (gpu, 1), concurrency=c, **words).tpot_s.value for c in (1, 65))
+            found[gpu, version] = many - one
+    assert found["A100-SXM4-80GB", "0.7.3"] - found["H100-SXM", "0.7.3"] > 64 * 0.00005
+    assert found["A100-SXM4-80GB", "0.19.0"] < 2 * found["H100-SXM", "0.19.0"]
 
 
 def test_prompts_stand_apart_where_the_device_waits_for_the_host() -> None:

@@ -15,12 +15,13 @@ from gpufleet.catalog.engine_eras import (
     era_of,
     load_engine,
     load_eras,
+    release_in,
     version_key,
     with_era,
 )
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EarlierFigure
-from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.provenance import Sourced
 
 ENGINES = sorted(load_eras())
@@ -198,3 +199,27 @@ def test_every_release_on_the_way_comes_nearer() -> None:
 def test_experts_made_for_the_gpu_came_with_a_version(engine: str, older: str, newer: str) -> None:
     taken = [load_engine(engine, version).figure("general_experts", 0.0) for version in (older, newer, None)]
     assert taken == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "era", "release"),
+    [
+        ("0.9.1 (V0)", "V0", "0.7.3"),
+        ("V0", "V0", "0.7.3"),
+        ("0.6.3 (V0)", "V0", "0.6.3"),
+        ("0.7.2 (V1)", "V1", "0.8.0"),
+        ("vLLM 0.10.2 V1", "V1", "0.10.2"),
+        ("V1", "V1", "0.19"),
+    ],
+)
+def test_a_build_runs_the_engine_that_it_was_asked_for(words: str, era: str, release: str) -> None:
+    """VLLM_USE_V1 chooses between both from 0.7 to 0.10.2: the same version is two engines."""
+    assert release_in(find_engine("vllm"), words) == release
+    assert load_engine("vllm", words).version_era.startswith(era)
+    assert load_engine("vllm", words).max_batch == load_engine("vllm", release).max_batch
+
+
+def test_other_engines_have_one_generation() -> None:
+    assert release_in(find_engine("sglang"), "0.5.9") == "0.5.9"
+    with pytest.raises(UsageError, match="not a version"):
+        load_engine("sglang", "V0")

@@ -145,7 +145,7 @@ def test_engines_with_pools_of_their_own_are_gathered_beside_those_with_shared_p
     both = EngineMemory.gather([load_engine("vllm"), load_engine("sglang")], [gpu], np.array([0, 1]), np.array([0, 0]))
     shared, apart = np.asarray(pool_bytes_per_sequence(arch, both, Demand(2.0, 4096.0)))
     assert shared == paged_bytes_per_sequence(pages_of(arch, 2.0), 4096.0)
-    assert apart == pytest.approx(3 * 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2) * 1.9 / 0.9)
+    assert apart == pytest.approx(5 * 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2) * 1.9 / 0.9)
 
 
 def test_sglang_splits_its_pool_between_caches_and_states() -> None:
@@ -154,9 +154,16 @@ def test_sglang_splits_its_pool_between_caches_and_states() -> None:
     engine = EngineMemory.of(load_engine("sglang"), gpu)
     rest = 15.9 * GIB / (0.9 / 1.9)
     short = float(pool_bytes_per_sequence(arch, engine, Demand(2.0, 1024.0, tp=4)))
-    assert 3 * rest / short == pytest.approx(435, rel=0.03)
+    assert 5 * rest / short == pytest.approx(435, rel=0.03)
     longer = [float(pool_bytes_per_sequence(arch, engine, Demand(2.0, c, tp=4))) for c in (1024.0, 8192.0, 262144.0)]
     assert longer[0] == longer[1] < longer[2]
+
+
+def test_sglang_keeps_a_buffer_of_states_for_each_request_since_it_is_the_default() -> None:
+    """sgl-project/sglang pull/26127: auto takes the extra buffer, 3 states and 2; before, states / 3 ran."""
+    arch, demand = shipped_architecture("qwen3.5-27b"), Demand(2.0, 1024.0)
+    earlier, today = (float(pool_bytes_per_sequence(arch, sglang(v), demand)) for v in ("0.5.9", "0.5.16"))
+    assert today / earlier == pytest.approx(5 / 3)
 
 
 def sglang(version: str | None = None) -> EngineMemory:

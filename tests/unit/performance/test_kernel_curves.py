@@ -491,3 +491,18 @@ def test_gpt_oss_in_sglang_is_as_fast_as_was_measured() -> None:
     """7.9 ms a token of gpt-oss-20b on one H100, 512 in, 1,024 out, 32 clients; tolerance 10 %."""
     found = estimate("gpt-oss-20b", "H100:1", engine="sglang", input_tokens=512, output_tokens=1024, concurrency=32)
     assert found.tpot_s.value == pytest.approx(0.0079, rel=0.1)
+
+
+@pytest.mark.parametrize("weights", ["int8_wo", "int4"])
+@pytest.mark.parametrize("gpu", ["A100-SXM4-80GB", "H100-SXM", "L40S", "B200"])
+def test_weights_alone_in_fewer_bits_cost_prompts_no_more_than_to_widen_them_first(
+    calibration: Calibration, gpu: str, weights: str
+) -> None:
+    """AccelMark, vLLM 0.7.3 on A100: w4a16 and w8a16 have their first tokens within 3 % of bf16's."""
+    widths = np.array([4096.0]), np.array([4096.0])
+    curves = [gemm_on(calibration, gpu, name) for name in ("bf16", weights)]
+    byte_s = 4096 * 4096 / load_catalog().accelerators[gpu].bandwidth_bytes_per_s
+    for rows in (1024.0, 4096.0, 16384.0):
+        in_16, alone = (float(gemm_s(each, np.array([rows]), *widths)[0]) for each in curves)
+        assert in_16 - 4 * byte_s <= alone * 1.001
+        assert alone <= (in_16 + 4 * byte_s + 2e-6) * 1.001
