@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.training_cells import why_not_measured
 from gpufleet.accuracy.training_rows import StatedRun, run_of
 from gpufleet.catalog.calibration import DATA, calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -101,6 +102,8 @@ def read_rows(path: str, models: str | None) -> list[Measured]:
     found = []
     for row in read_measurements(path).rows:
         measured = row.positive("tokens_per_s_per_gpu")
+        if why_not_measured(row):
+            continue
         try:
             run = run_of(row, finder)
         except GpufleetError as refusal:

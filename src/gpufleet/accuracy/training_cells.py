@@ -38,6 +38,9 @@ RELEASE = re.compile(r"^(\d{2})\.(\d{2})")
 YEAR = re.compile(r"\b(20[12]\d)\b")
 NETWORK = re.compile(r"(?:(\d+) ?x ?)?(\d+(?:\.\d+)?) ?([GT])(?:bps|b/s|bit/s)(?P<each> per GPU)?")
 CHUNKS_OF = re.compile(r"interleave (\d+)")
+SAYS_INTERLEAVED = re.compile(r"\binterleaved\b")
+LEAST_CHUNKS = 2
+"""Chunks of a stage whose schedule is interleaved, where nobody says of how many."""
 PRETRAINING = re.compile(r"pre-? ?train")
 NOT_COMPILED = re.compile(r"\b(?:eager|no compil\w*|not compiled|without (?:torch\.)?compil\w*)\b")
 NO_OFFLOAD = re.compile(r"no cpu offload|cpu offload(?:ing)?:? (?:false|off|no)\b")
@@ -279,8 +282,14 @@ def ranks_of(row: MeasurementRow) -> Ranks:
         dp //= cp
     if num_gpus is not None and tp * pp * cp * dp != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{tp * pp * cp * dp} of {num_gpus}")
-    chunks = CHUNKS_OF.search(row.text("sharding"))
-    return Ranks(tp, pp, cp, ep, dp, row.whole("vp") or (int(chunks[1]) if chunks else 1))
+    return Ranks(tp, pp, cp, ep, dp, chunks_of(row, pp))
+
+
+def chunks_of(row: MeasurementRow, pp: int) -> int:
+    """Chunks of layers on a stage: as stated; two of an interleaved schedule that names no number; else one."""
+    stated = CHUNKS_OF.search(row.text("sharding"))
+    usual = LEAST_CHUNKS if pp > 1 and SAYS_INTERLEAVED.search(notes_of(row)) else 1
+    return row.whole("vp") or (int(stated[1]) if stated else usual)
 
 
 FORMULAS, SHARES = ("estimate", "estimated", "formula", "simulated"), ("relative",)
@@ -288,7 +297,9 @@ KINDS_OF_VALUE = ("status", "value_kind", "measured_or_formula")
 
 
 def why_not_measured(row: MeasurementRow) -> str | None:
-    """Why the value of a row is none of a run: a formula of others, or a share of another row."""
+    """Why the value of a row is none of a run: not usable, a formula of others, or a share of another row."""
+    if "usable" in row.cells and row.text("usable").casefold() != "yes":
+        return f"not usable: {row.text('why_not') or 'no reason given'}"
     said = {row.text(column).casefold() for column in KINDS_OF_VALUE}
     if said & set(SHARES):
         return "states a share, not an amount"

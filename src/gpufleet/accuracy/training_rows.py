@@ -77,6 +77,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import GIB, GIGA
 
 MICRO_BATCHES = re.compile(r"\bin (\d+) micro-batches\b")
+LOCAL_BATCH = re.compile(r"\blocal batch (\d+)\b")
 SIZE_IN_NAME = re.compile(r"\b(\d+) ?GB\b")
 EARLY_STOP_YEAR = 2023.3
 POWERS = (16, 8, 4, 2, 1)
@@ -333,7 +334,8 @@ def device_bytes_of(row: MeasurementRow, catalog: Catalog) -> float | None:
 
 def says_reserved(row: MeasurementRow) -> bool:
     """Whether a row's tool reports what the allocator holds, not what of it is in use."""
-    return "reserved" in notes_of(row)
+    kind = row.text("memory_kind").casefold()
+    return kind == "reserved" if kind else "reserved" in notes_of(row)
 
 
 def reported_peak(row: MeasurementRow, memory: TrainingMemory) -> Band:
@@ -365,7 +367,8 @@ def recompute_of(row: MeasurementRow) -> Recompute:
 
 def num_micro_batches(row: MeasurementRow, ranks: Ranks, micro_batch: int) -> int:
     """Micro-batches of a step: as stated; as many as fill a pipeline; Lightning accumulates; else one."""
-    stated, batch = MICRO_BATCHES.search(row.text("notes")), row.positive("global_batch")
+    stated, local = MICRO_BATCHES.search(row.text("notes")), LOCAL_BATCH.search(row.text("notes"))
+    batch = float(local[1]) * ranks.dp if local else row.positive("global_batch")
     if stated or batch is not None:
         return int(stated[1]) if stated else max(int((batch or 0) // (ranks.dp * micro_batch)), 1)
     return ranks.pp**2 if ranks.pp > 1 else 2 if is_lightning(row) else 1

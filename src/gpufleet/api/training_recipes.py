@@ -71,7 +71,7 @@ def model_notes(arch: Architecture) -> list[str]:
     if arch.vision is not None:
         notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
     if arch.is_moe:
-        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+        notes.append("Mixtures of experts: one framework was measured, its releases differ by up to 77%")
     return [*notes, *arch.notes]
 
 
