@@ -28,7 +28,7 @@ class Stack:
 def usual_stacks(words: FitWords, place: TrainingPlace, kept: Grid) -> Iterator[Stack]:
     """Software that takes more than what is assumed, from the least difference on; `kept`: nothing is recomputed."""
     q = place.question
-    if not words.eager:
+    if q.recipe.compiled:
         whole = replace(q.recipe, chunked_loss=False, fused_loss=False)
         loss = "a fused or chunked loss (Liger, Unsloth)"
         yield Stack(loss, "a stock loss: whole logits in fp32", "", replace(q, recipe=whole))
