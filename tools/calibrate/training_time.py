@@ -85,6 +85,7 @@ OF_EXPERTS = tuple(
         *("expert_grouped_ratio", "recurrent_bytes", "biased_bytes"),
     )
 )
+OF_AN_ARCHIVE = "-archive"
 Floats = NDArray[np.float64]
 
 
@@ -128,8 +129,13 @@ def read_rows(path: str, models: str | None) -> list[Measured]:
             print(f"  line {row.line}: {str(refusal)[:110]}")
             continue
         if measured is not None:
-            found.append(Measured(row, run, row.text("source"), measured))
+            found.append(Measured(row, run, source_of(row), measured))
     return found
+
+
+def source_of(row: MeasurementRow) -> str:
+    """Where a row is from: a page and its archive are one source."""
+    return row.text("source").replace(OF_AN_ARCHIVE, "")
 
 
 def with_values(constants: TrainingTimeConstants, values: Mapping[str, float]) -> TrainingTimeConstants:
