@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli import main
+from gpufleet.domain.training import Stack
 from gpufleet.results.training import TrainingFit, TrainingPlan
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -114,6 +115,8 @@ HOSTILE = {
     "a second": ((*TUNE, "--deadline", "1s"), 2, "deadline is out of range"),
     "an encoder": (("plan", "train", "bert-base", "--tokens", "1B"), 2, "not a decoder"),
     "an encoder to fit": (("fit", "bert-base", "--gpus", "L4", "--method", "full"), 2, "not a decoder"),
+    "no such stack": ((*TUNE, "--stack", "tee"), 2, "te"),
+    "two stacks": ((*FIT, "--stack", "te", "--eager"), 2, "two stacks"),
     "no layout divides": (
         ("fit", "llama-3.1-8b", "--gpus", "H100:8", "--method", "full", "--layout", "tp=3"), 3, "no layout of 8x"
     ),
@@ -194,3 +197,17 @@ def test_words_of_another_verb_are_refused_in_a_file(ask: Ask, tmp_path: Path, v
     assert code == 2
     assert "does not read" in err
     assert "rank" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning", "origin"),
+    [
+        (TRAIN, Stack.TE, "default"),
+        ((*TRAIN, "--stack", "pytorch-sdpa"), Stack.PYTORCH_SDPA, "given"),
+        ((*TRAIN, "--eager"), Stack.EAGER, "given"),
+        (TUNE, Stack.PYTORCH_SDPA, "default"),
+    ],
+)
+def test_the_stack_is_an_input_with_its_origin(ask: Ask, words: tuple[str, ...], meaning: Stack, origin: str) -> None:
+    plan = TrainingPlan.model_validate_json(ask(*words, "-o", "json")[1])
+    assert [(i.value, i.origin) for i in plan.inputs if i.name == "stack"] == [(meaning.meaning, origin)]

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.training_cells import why_not_measured
 from gpufleet.accuracy.training_rows import Conditions, conditions_of, device_bytes_of, reported_peak
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -30,7 +31,7 @@ from gpufleet.units import GB, GIB, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "src" / "gpufleet" / "data" / "calibration" / "training_memory.toml"
-PUBLISHED = [ROOT / "measurements" / f"training_memory{ending}.csv" for ending in ("", "_pretraining")]
+PUBLISHED = [ROOT / "measurements" / "training_memory.csv"]
 UNITS = {"GB": GB, "GiB": GIB}
 ERROR_OF_A_ROW = 0.05
 ROUNDS, NUDGE = 8, 1e-3
@@ -99,7 +100,7 @@ def measured_rows(path: Path, constants: TrainingMemoryConstants) -> Iterator[Me
     """Rows of runs that state method, sequence and micro-batch, and whose model is known."""
     catalog, finder = load_catalog(), ModelFinder()
     for row in read_measurements(path).rows:
-        if row.text("status") not in ("ok", "OOM") or row.fault:
+        if row.text("status") not in ("ok", "OOM") or row.fault or why_not_measured(row):
             continue
         try:
             arch, device = finder.of(row), device_bytes_of(row, catalog)

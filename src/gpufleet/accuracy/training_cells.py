@@ -20,11 +20,13 @@ from gpufleet.domain.training import (
     FP16_MIXED,
     FP32_TRAINING,
     Adapter,
+    AttentionKernel,
     Method,
     NumberFormats,
     Optimizer,
     Recompute,
     Sharding,
+    Stack,
 )
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -38,12 +40,16 @@ RELEASE = re.compile(r"^(\d{2})\.(\d{2})")
 YEAR = re.compile(r"\b(20[12]\d)\b")
 NETWORK = re.compile(r"(?:(\d+) ?x ?)?(\d+(?:\.\d+)?) ?([GT])(?:bps|b/s|bit/s)(?P<each> per GPU)?")
 CHUNKS_OF = re.compile(r"interleave (\d+)")
+SAYS_INTERLEAVED = re.compile(r"\binterleaved\b")
+LEAST_CHUNKS = 2
+"""Chunks of a stage whose schedule is interleaved, where nobody says of how many."""
 PRETRAINING = re.compile(r"pre-? ?train")
 NOT_COMPILED = re.compile(r"\b(?:eager|no compil\w*|not compiled|without (?:torch\.)?compil\w*)\b")
 NO_OFFLOAD = re.compile(r"no cpu offload|cpu offload(?:ing)?:? (?:false|off|no)\b")
 WORDS_OF_FULL = ("full", "pretrain", "pre-train", "sft", "finetun", "fine-tun", "continued")
 WORDS_OF_RECOMPUTE = ("full", "checkpoint", "layer", "block")
-FLASH_YEAR = 2022.6
+FLASH_YEAR, FLASH_2_YEAR = 2022.6, 2023.6
+FUSED_KERNELS = ("te", "cudnn", "transformer")
 MONTHS = 12
 PEFT_RANK = 8
 NF4_SINGLE = Precision("nf4", 0.5 + 4 / 64, "bf16")
@@ -179,11 +185,15 @@ def adapter_of(row: MeasurementRow) -> Adapter:
 
 
 def base_of(row: MeasurementRow, method: Method) -> WeightFormat:
-    """Format of frozen weights: nf4 with its scales quantised again, unless the row names plain nf4."""
+    """Format of frozen weights: nf4 with its scales quantised again, unless the row names plain nf4.
+
+    Beside PyTorch's plain modules PEFT keeps what is not quantised in fp32.
+    """
     if method is not Method.QLORA:
         return WeightFormat.uniform(FP32 if "32" in row.text("precision") else BF16)
     is_plain = row.text("precision").casefold().endswith("nf4")
-    return WeightFormat.uniform(NF4_SINGLE if is_plain else NF4)
+    kept = FP32 if stack_of(row) is Stack.EAGER and not is_lightning(row) else BF16
+    return WeightFormat.uniform(NF4_SINGLE if is_plain else NF4, kept)
 
 
 def said_sharding(row: MeasurementRow) -> str:
@@ -226,6 +236,37 @@ def stated_recompute(row: MeasurementRow) -> Recompute | None:
         return Recompute.SELECTIVE
     is_full = said in YES or any(word in said for word in WORDS_OF_RECOMPUTE)
     return Recompute.FULL if is_full and not said.startswith("no ") else Recompute.NONE
+
+
+def stack_of(row: MeasurementRow) -> Stack | None:
+    """The software that a row names; releases of NVIDIA's framework run Transformer Engine."""
+    said = row.text("stack").casefold()
+    if said in {each.value for each in Stack}:
+        return Stack(said)
+    return Stack.TE if row.text("release") else None
+
+
+def attention_of(row: MeasurementRow) -> AttentionKernel:
+    """The kernels of attention of a row: as stated, else those of its software, else FlashAttention-2.
+
+    The flash-attn package without a number is its first version, but where the row is dated after that (July 2023).
+
+    >>> attention_of(MeasurementRow(1, {"attention_kernel": "flash-attn 3"})).value
+    'fused'
+    """
+    said, year = row.text("attention_kernel").casefold(), software_year(row)
+    if said.startswith("flash-attn"):
+        number = said.removeprefix("flash-attn").strip()
+        is_first = number == "1" or (not number and (year is None or year < FLASH_2_YEAR))
+        return (
+            AttentionKernel.FUSED
+            if number == "3"
+            else (AttentionKernel.FLASH_1 if is_first else AttentionKernel.FLASH_2)
+        )
+    if said:
+        return AttentionKernel.FUSED if said.startswith(FUSED_KERNELS) else AttentionKernel.FLASH_2
+    stack = stack_of(row)
+    return AttentionKernel.FLASH_2 if stack is None else stack.attention
 
 
 def says_compiled(row: MeasurementRow) -> bool | None:
@@ -279,8 +320,14 @@ def ranks_of(row: MeasurementRow) -> Ranks:
         dp //= cp
     if num_gpus is not None and tp * pp * cp * dp != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{tp * pp * cp * dp} of {num_gpus}")
-    chunks = CHUNKS_OF.search(row.text("sharding"))
-    return Ranks(tp, pp, cp, ep, dp, row.whole("vp") or (int(chunks[1]) if chunks else 1))
+    return Ranks(tp, pp, cp, ep, dp, chunks_of(row, pp))
+
+
+def chunks_of(row: MeasurementRow, pp: int) -> int:
+    """Chunks of layers on a stage: as stated; two of an interleaved schedule that names no number; else one."""
+    stated = CHUNKS_OF.search(row.text("sharding"))
+    usual = LEAST_CHUNKS if pp > 1 and SAYS_INTERLEAVED.search(notes_of(row)) else 1
+    return row.whole("vp") or (int(stated[1]) if stated else usual)
 
 
 FORMULAS, SHARES = ("estimate", "estimated", "formula", "simulated"), ("relative",)
@@ -288,7 +335,9 @@ KINDS_OF_VALUE = ("status", "value_kind", "measured_or_formula")
 
 
 def why_not_measured(row: MeasurementRow) -> str | None:
-    """Why the value of a row is none of a run: a formula of others, or a share of another row."""
+    """Why the value of a row is none of a run: not usable, a formula of others, or a share of another row."""
+    if "usable" in row.cells and row.text("usable").casefold() != "yes":
+        return f"not usable: {row.text('why_not') or 'no reason given'}"
     said = {row.text(column).casefold() for column in KINDS_OF_VALUE}
     if said & set(SHARES):
         return "states a share, not an amount"

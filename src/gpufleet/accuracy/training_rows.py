@@ -28,9 +28,11 @@ import numpy as np
 
 from gpufleet.accuracy.models import SHAPE_FIELDS, ModelFinder
 from gpufleet.accuracy.training_cells import (
+    LEAST_CHUNKS,
     NO,
     Ranks,
     adapter_of,
+    attention_of,
     base_of,
     formats_of,
     is_early,
@@ -48,6 +50,7 @@ from gpufleet.accuracy.training_cells import (
     says_compiled,
     sharding_of,
     software_year,
+    stack_of,
     stated_recompute,
 )
 from gpufleet.architecture.parameters import num_parameters
@@ -77,6 +80,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import GIB, GIGA
 
 MICRO_BATCHES = re.compile(r"\bin (\d+) micro-batches\b")
+LOCAL_BATCH = re.compile(r"\blocal batch (\d+)\b")
 SIZE_IN_NAME = re.compile(r"\b(\d+) ?GB\b")
 EARLY_STOP_YEAR = 2023.3
 POWERS = (16, 8, 4, 2, 1)
@@ -185,15 +189,18 @@ def timed_recipe(row: MeasurementRow) -> Recipe:
         recipe_of(row),
         compiled=is_compiled(row),
         flash=not early,
+        attention=attention_of(row),
         overlapped=not early,
         stops_early=not row.text("release") and (year is None or year >= EARLY_STOP_YEAR),
     )
 
 
 def is_compiled(row: MeasurementRow) -> bool:
-    """Whether element-wise kernels are fused: as the row says, else in fine-tuning today."""
-    said = says_compiled(row)
-    return is_fine_tuning(row) and not is_early(row) if said is None else said
+    """Whether element-wise kernels are fused: as the row or its software says, else in fine-tuning today."""
+    said, stack = says_compiled(row), stack_of(row)
+    if said is not None:
+        return said
+    return is_fine_tuning(row) and not is_early(row) if stack is None else stack.is_compiled
 
 
 def machine_of(row: MeasurementRow) -> TrainingMachine:
@@ -218,14 +225,39 @@ def timed_layout(row: MeasurementRow, arch: Architecture, recipe: Recipe, machin
     ranks, stated = ranks_of(row), row.positive("micro_batch")
     batch = row.positive("global_batch")
     of_rank = None if batch is None else max(batch / ranks.dp, 1.0)
-    layout = array_layout(row, ranks, timed_recompute(row), machine.num_gpus)
-    if stated is not None:
-        return in_micro_batches(layout, stated, of_rank)
-    sizes = possible_micro_batches(of_rank, ranks.pp)
-    tried = [in_micro_batches(layout, float(size), of_rank) for size in sizes]
+    ranks = replace(ranks, interleave=usual_chunks(row, ranks, arch.num_layers))
+    sizes = possible_micro_batches(of_rank, ranks.pp) if stated is None else [stated]
+    tried = [
+        in_micro_batches(array_layout(row, ranks, again, machine.num_gpus), float(size), of_rank)
+        for again in possible_recomputes(row)
+        for size in sizes
+    ]
+    if len(tried) == 1:
+        return tried[0]
     room, constants = machine.accelerator.memory_bytes, load_training_memory_constants()
-    fitting = (each for each in tried if bool(training_memory(arch, recipe, each, room, constants).fits[0]))
-    return next(fitting, tried[0])
+    fitting = (each for each in tried if may_fit(training_memory(arch, recipe, each, room, constants)))
+    return next(fitting, tried[0] if stated is None else tried[-1])
+
+
+def may_fit(memory: TrainingMemory) -> bool:
+    """Whether a run that took place may have been this one: the low end of its memory has room."""
+    return bool(np.asarray(memory.total.low <= memory.device_bytes)[0])
+
+
+def usual_chunks(row: MeasurementRow, ranks: Ranks, layers: int) -> int:
+    """Chunks of a stage where its step is timed: as stated; two where nobody says and layers allow it."""
+    is_silent = ranks.pp > 1 and ranks.interleave == 1 and not row.text("vp")
+    return LEAST_CHUNKS if is_silent and layers >= LEAST_CHUNKS * ranks.pp else ranks.interleave
+
+
+def possible_recomputes(row: MeasurementRow) -> list[Recompute]:
+    """What may be computed again, the least first: as stated, or by the time; since flash attention as room demands."""
+    said = stated_recompute(row)
+    if said is not None:
+        return [said]
+    if is_early(row) or method_of(row) is Method.QLORA:
+        return [Recompute.FULL]
+    return list(Recompute)
 
 
 def possible_micro_batches(of_rank: float | None, pp: int) -> list[int]:
@@ -265,14 +297,6 @@ def array_layout(row: MeasurementRow, ranks: Ranks, recompute: Recompute, gpus_o
         "ranks_per_node": gpus_of_machine,
     }
     return TrainingLayouts(**{name: np.array([value]) for name, value in columns.items()})
-
-
-def timed_recompute(row: MeasurementRow) -> Recompute:
-    """What is computed again: as stated; else all before flash attention and in fine-tuning, nothing since."""
-    said = stated_recompute(row)
-    if said is not None:
-        return said
-    return Recompute.FULL if is_early(row) or (is_fine_tuning(row) and not row.text("release")) else Recompute.NONE
 
 
 def layout_of(row: MeasurementRow) -> TrainingLayouts:
@@ -333,7 +357,8 @@ def device_bytes_of(row: MeasurementRow, catalog: Catalog) -> float | None:
 
 def says_reserved(row: MeasurementRow) -> bool:
     """Whether a row's tool reports what the allocator holds, not what of it is in use."""
-    return "reserved" in notes_of(row)
+    kind = row.text("memory_kind").casefold()
+    return kind == "reserved" if kind else "reserved" in notes_of(row)
 
 
 def reported_peak(row: MeasurementRow, memory: TrainingMemory) -> Band:
@@ -365,7 +390,8 @@ def recompute_of(row: MeasurementRow) -> Recompute:
 
 def num_micro_batches(row: MeasurementRow, ranks: Ranks, micro_batch: int) -> int:
     """Micro-batches of a step: as stated; as many as fill a pipeline; Lightning accumulates; else one."""
-    stated, batch = MICRO_BATCHES.search(row.text("notes")), row.positive("global_batch")
+    stated, local = MICRO_BATCHES.search(row.text("notes")), LOCAL_BATCH.search(row.text("notes"))
+    batch = float(local[1]) * ranks.dp if local else row.positive("global_batch")
     if stated or batch is not None:
         return int(stated[1]) if stated else max(int((batch or 0) // (ranks.dp * micro_batch)), 1)
     return ranks.pp**2 if ranks.pp > 1 else 2 if is_lightning(row) else 1

@@ -26,6 +26,7 @@ from gpufleet.api.training_recipes import (
     method_named,
     model_notes,
     recipe_of_words,
+    stack_named,
     trained_model,
     usual_batch,
     usual_step_tokens,
@@ -43,7 +44,7 @@ from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
-from gpufleet.domain.training import Recipe, Recompute
+from gpufleet.domain.training import Recipe, Recompute, Stack
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
@@ -266,7 +267,13 @@ def recipe_of_request(request: TrainingRequest, arch: Architecture) -> Recipe:
         offload=request.offload,
         eager=request.eager,
         is_from_nothing=not tunes,
+        stack=request.stack,
     )
+
+
+def stack_of(request: TrainingRequest) -> Stack:
+    """The software that a request means."""
+    return stack_named(request.stack, eager=request.eager, is_from_nothing=not isinstance(request, FinetuneRequest))
 
 
 def goal_of(
@@ -387,6 +394,7 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("deadline", "deadline_s", deadline, request.deadline_s is not None),
         ("precision", "precision" if request.precision else "formats", recipe.formats.name, request.precision),
         ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
+        ("stack", "stack", stack_of(request).meaning, request.stack is not None or request.eager),
         *([("layout", "layout", request.layout, True)] if request.layout else []),
         *([("your own runs", "measured", request.measured, True)] if request.measured else []),
         ("time to start", "startup_s", f"{goal.startup_s / MINUTE:g} min", request.startup_s is not None),

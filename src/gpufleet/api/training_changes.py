@@ -35,6 +35,7 @@ class FitWords:
     precision: str | None = None
     optimizer: str | None = None
     eager: bool = False
+    stack: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,6 +57,7 @@ def fit_training(
     layout: str | None = None,
     offload: Sequence[str] | None = None,
     eager: bool = False,
+    stack: str | None = None,
     catalog: Catalog | None = None,
 ) -> TrainingFit:
     """Whether a step of training fits these GPUs, in the fastest layout that does.
@@ -80,6 +81,7 @@ def fit_training(
         precision,
         optimizer,
         eager,
+        stack,
     )
     refuse_gpu(words.gpu, words)
     place = best_place(question_of(words, tables))
@@ -154,6 +156,7 @@ def recipe_of(words: FitWords) -> Recipe:
         offload=words.offload,
         eager=words.eager,
         is_from_nothing=False,
+        stack=words.stack,
     )
 
 

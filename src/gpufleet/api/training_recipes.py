@@ -14,6 +14,7 @@ from gpufleet.domain.training import (
     ADAMW,
     ALL_LINEAR,
     ATTENTION_MODULES,
+    EAGER_QLORA_BASE,
     FP32_TRAINING,
     NUMBER_FORMATS,
     OPTIMIZERS,
@@ -25,6 +26,7 @@ from gpufleet.domain.training import (
     Recipe,
     Recompute,
     Sharding,
+    Stack,
 )
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.model_config import is_encoder, read_model
@@ -38,6 +40,7 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "attention": ATTENTION_MODULES,
     "mlp": ("gate", "up", "down"),
 }
+STACKS = tuple(each.value for each in Stack)
 OFFLOADED = ("optimizer", "activations", "weights")
 MOST_SEQUENCES = 10**12
 IN_BACKWARD_SEQUENCES = 2
@@ -71,7 +74,7 @@ def model_notes(arch: Architecture) -> list[str]:
     if arch.vision is not None:
         notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
     if arch.is_moe:
-        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+        notes.append("Mixtures of experts: one framework was measured, its releases differ by up to 77%")
     return [*notes, *arch.notes]
 
 
@@ -91,6 +94,18 @@ def formats_named(said: str | None, method: Method) -> NumberFormats:
     if name not in NUMBER_FORMATS:
         raise UnknownName("precision of training", name, NUMBER_FORMATS)
     return NUMBER_FORMATS[name]
+
+
+def stack_named(said: str | None, *, eager: bool, is_from_nothing: bool) -> Stack:
+    """The software that trains, by name: Transformer Engine where nobody says and nothing was learnt, else PyTorch."""
+    if said is None:
+        return Stack.EAGER if eager else Stack.TE if is_from_nothing else Stack.PYTORCH_SDPA
+    name = said.strip().lower()
+    if name not in STACKS:
+        raise UnknownName("stack", name, STACKS)
+    if eager and name != Stack.EAGER.value:
+        raise UsageError("two stacks", found=f"--eager and --stack {name}", expected="one of them")
+    return Stack(name)
 
 
 def optimizer_named(said: str | None, offloaded: Iterable[str]) -> Optimizer:
@@ -163,9 +178,11 @@ def recipe_of_words(
     offload: Sequence[str] | None,
     eager: bool,
     is_from_nothing: bool,
+    stack: str | None = None,
 ) -> Recipe:
     """The recipe that words mean; pre-training runs on Megatron's rules, fine-tuning on PyTorch's."""
     kept, formats = offloads_named(offload), formats_named(precision, method)
+    software = stack_named(stack, eager=eager, is_from_nothing=is_from_nothing)
     stepped = optimizer_named(optimizer, kept)
     is_narrow = formats.master_bytes == 0 and formats.weight_bytes < FP32_TRAINING.weight_bytes
     recipe = Recipe(
@@ -174,13 +191,16 @@ def recipe_of_words(
         replace(stepped, follows_weights=is_narrow and stepped.state_bytes == ADAMW.state_bytes),
         sequence_of(sequence_tokens, arch),
         adapter=adapter_of(method, rank, modules, arch.hidden_size),
-        compiled=not eager,
-        chunked_loss=not is_from_nothing and not eager,
+        compiled=software.is_compiled,
+        chunked_loss=not is_from_nothing and software.is_compiled,
         offloads_activations="activations" in kept,
         stops_early=not is_from_nothing,
         offloads_weights="weights" in kept,
+        attention=software.attention,
     )
-    return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
+    if method is not Method.QLORA:
+        return recipe
+    return replace(recipe, base=QLORA_BASE if software.is_compiled else EAGER_QLORA_BASE)
 
 
 def usual_step_tokens(arch: Architecture, *, is_from_nothing: bool) -> float:

@@ -18,7 +18,7 @@ from gpufleet.units import GIB
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class Alternative:
     """What is assumed, what runs otherwise, the flag that asks it, and its question."""
 
     assumed: str
@@ -28,7 +28,7 @@ class Stack:
     is_choice: bool = False
 
 
-def usual_stacks(q: TrainingFitQuestion, recompute: int, kept: Grid | None) -> Iterator[Stack]:
+def usual_stacks(q: TrainingFitQuestion, recompute: int, kept: Grid | None) -> Iterator[Alternative]:
     """Software that takes more than what is assumed, from the least difference on.
 
     `recompute` is what the chosen layout computes again; `kept` lets it compute nothing, None: somebody said what.
@@ -36,13 +36,13 @@ def usual_stacks(q: TrainingFitQuestion, recompute: int, kept: Grid | None) -> I
     if q.recipe.compiled:
         whole = replace(q.recipe, chunked_loss=False, fused_loss=False)
         loss = "a fused or chunked loss (Liger, Unsloth)"
-        yield Stack(loss, "a stock loss: whole logits in fp32", "", replace(q, recipe=whole))
+        yield Alternative(loss, "a stock loss: whole logits in fp32", "", replace(q, recipe=whole))
         eager = replace(q.recipe, compiled=False, chunked_loss=False)
-        yield Stack("fused kernels", "a stock trainer, no fused kernels or loss", "--eager", replace(q, recipe=eager))
+        yield Alternative("fused kernels", "a stock trainer, no fused kernels or loss", "--eager", replace(q, recipe=eager))
     if recompute != Recompute.NONE and kept is not None:
         again = "gradient checkpointing"
         flag = "--layout recompute=none"
-        yield Stack(again, "off, as many trainers have it", flag, replace(q, grid=kept), True)
+        yield Alternative(again, "off, as many trainers have it", flag, replace(q, grid=kept), True)
 
 
 def other_stacks(q: TrainingFitQuestion, recompute: int, kept: Grid | None) -> list[OtherStack]:
@@ -83,7 +83,7 @@ def stack_notes(otherwise: list[OtherStack]) -> list[str]:
     return [f"Warning: tight: it rests on {'; on '.join(parts)}"] if parts else []
 
 
-def other_stack(stack: Stack, place: TrainingPlace) -> OtherStack:
+def other_stack(stack: Alternative, place: TrainingPlace) -> OtherStack:
     """What other software takes in its best layout."""
     memory = place.memory
     return OtherStack(

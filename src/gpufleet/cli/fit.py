@@ -29,6 +29,7 @@ from gpufleet.cli.training_fit import (
     OptimizerOption,
     RankOption,
     SequenceOption,
+    StackOption,
     TrainingFlags,
     is_typed,
     refuse_mixed,
@@ -108,6 +109,7 @@ def fit(
     optimizer: OptimizerOption = None,
     layout: LayoutOption = None,
     offload: OffloadOption = None,
+    stack: StackOption = None,
     eager: EagerOption = False,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -120,7 +122,9 @@ def fit(
     refuse_mixed(typed, method)
     if method is not None:
         format_ = precision if is_typed(typed, "precision") else None
-        flags = TrainingFlags(method, seq, micro_batch, rank, modules, format_, optimizer, layout, offload, eager)
+        flags = TrainingFlags(
+            method, seq, micro_batch, rank, modules, format_, optimizer, layout, offload, eager, stack
+        )
         named = stated(model, "MODEL", "a name or a config.json")
         return training_fit(named, gpus_of(gpus, owned), flags, explain, output, out_file)
     if all_models:

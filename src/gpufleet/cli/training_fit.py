@@ -40,7 +40,8 @@ OptimizerOption = Annotated[Optional[str], about(WORDS["optimizer"])]  # noqa: U
 LayoutOption = Annotated[Optional[list[str]], about(WORDS["layout"])]  # noqa: UP045
 OffloadOption = Annotated[Optional[list[str]], about(WORDS["offload"])]  # noqa: UP045
 EagerOption = Annotated[bool, about(WORDS["eager"])]
-OF_TRAINING = ("seq", "micro_batch", "rank", "modules", "optimizer", "layout", "offload", "eager")
+StackOption = Annotated[Optional[str], about(WORDS["stack"])]  # noqa: UP045
+OF_TRAINING = ("seq", "micro_batch", "rank", "modules", "optimizer", "layout", "offload", "stack", "eager")
 OF_SERVING = ("context", "engine", "engine_version", "kv_precision", "batch", "images", "all_models")
 
 
@@ -58,6 +59,7 @@ class TrainingFlags:
     layout: list[str] | None
     offload: list[str] | None
     eager: bool
+    stack: str | None
 
 
 def refuse_mixed(context: typer.Context, method: str | None) -> None:
@@ -113,4 +115,5 @@ def fitted(model: str, gpus: str, flags: TrainingFlags) -> TrainingFit:
         layout=",".join(flags.layout) if flags.layout else None,
         offload=None if flags.offload is None else words(flags.offload),
         eager=flags.eager,
+        stack=flags.stack,
     )

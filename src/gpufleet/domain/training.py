@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from gpufleet.domain.precision import BF16, NF4, PRECISIONS, WeightFormat
+from gpufleet.domain.precision import BF16, FP32, NF4, PRECISIONS, WeightFormat
 from gpufleet.records import dataclass
 
 
@@ -20,6 +20,49 @@ class Method(str, Enum):
     FULL = "full"
     LORA = "lora"
     QLORA = "qlora"
+
+
+class AttentionKernel(str, Enum):
+    """Kernels of attention whose scores never lie in memory, by what they were written for.
+
+    `FUSED`: of the GPU's own generation (cuDNN, as Transformer Engine and JAX call it; FlashAttention-3).
+    `FLASH_2`: FlashAttention-2, PyTorch's scaled_dot_product_attention and flex attention. `FLASH_1`: the package
+    before version 2 (July 2023).
+    """
+
+    FUSED = "fused"
+    FLASH_2 = "flash_2"
+    FLASH_1 = "flash_1"
+
+
+class Stack(str, Enum):
+    """Software that trains: which kernels compute attention, and whether element-wise kernels are fused."""
+
+    TE = "te"
+    PYTORCH_SDPA = "pytorch-sdpa"
+    EAGER = "eager"
+    JAX = "jax"
+
+    @property
+    def attention(self) -> AttentionKernel:
+        """The kernels that it computes attention with."""
+        fuses = self in (Stack.TE, Stack.JAX)
+        return AttentionKernel.FUSED if fuses else AttentionKernel.FLASH_2
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether element-wise kernels are fused: Megatron's own, torch.compile, XLA."""
+        return self is not Stack.EAGER
+
+    @property
+    def meaning(self) -> str:
+        """What is meant, in the field's words."""
+        return {
+            Stack.TE: "Transformer Engine: fused kernels, attention of cuDNN",
+            Stack.PYTORCH_SDPA: "PyTorch with torch.compile, attention of sdpa (FlashAttention-2)",
+            Stack.EAGER: "PyTorch, kernels not fused",
+            Stack.JAX: "JAX: kernels fused by XLA, attention of cuDNN",
+        }[self]
 
 
 class Recompute(IntEnum):
@@ -120,7 +163,7 @@ class Recipe:
     for the backward pass. `flat_blocks`: a sharded block is one flat weight (FSDP of PyTorch before 2.4, as Lightning
     drives it): its frozen weights get gradients too, which stay whole while micro-batches accumulate.
     `offloads_weights`: what is sharded lies in host memory, all but the blocks in use (CPU offload of FSDP and ZeRO-3).
-    `fused_loss`: fused kernels compute the loss too, not the layers alone.
+    `fused_loss`: fused kernels compute the loss too, not the layers alone. `attention`: the kernels of `flash`.
     """
 
     method: Method
@@ -139,6 +182,7 @@ class Recipe:
     flat_blocks: bool = False
     offloads_weights: bool = False
     fused_loss: bool = True
+    attention: AttentionKernel = AttentionKernel.FUSED
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):
@@ -291,6 +335,8 @@ OPTIMIZERS = {
     for each in (ADAMW, ADAMW_8BIT, PAGED_ADAMW_8BIT, ADAMW_IN_BACKWARD, ADAMW_8BIT_IN_BACKWARD, PAGED_IN_BACKWARD)
 }
 QLORA_BASE = WeightFormat.uniform(NF4)
+EAGER_QLORA_BASE = WeightFormat.uniform(NF4, FP32)
+"""As PEFT prepares a model: embedding, head and norms, which are not quantised, in fp32."""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,20 @@ USUAL = "usual"
 class TrainingTimeConstants:
     """Constants of `performance.training`; tables by generation of the GPU.
 
-    `sustained` x seconds of measured products is what long runs see, `sustained_fp8` in 8 bits. `attention` is the
-    share of the peak that flash attention reaches, `attention_eager` before the generation's own kernels. `figures` by
-    name, for all GPUs:
+    `sustained` x seconds of measured products is what long runs see, `sustained_fp8` in 8 bits, `sustained_nvfp4` in 4.
+    `attention_fused` and `attention_flash_2` are the shares of the peak that kernels of attention reach
+    (`AttentionKernel`). `figures` by name, for all GPUs:
 
-    - attention: / (1 + `attention_ramp_tokens` / sequence) x (head / 128)^`head_exponent`; backward passes reach
-      `backward_attention_ratio` of the forward one's rate. Without flash `score_bytes` move for each score.
+    - attention: / (1 + `attention_ramp_tokens` / sequence) x (head / 128)^`head_exponent`; FlashAttention 1 reaches
+      `flash_1_ratio` of version 2; backward passes reach `backward_attention_ratio` of the forward one's rate. Without
+      flash `score_bytes` move for each score.
     - element-wise bytes: `hidden_bytes` (`.._eager`) a token and hidden element, `mlp_bytes` an inner one,
       `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` one that adapters touch.
     - adapters: products as narrow as a rank reach `narrow_product_ratio` of the peak.
-    - experts: products take `expert_slowness` times as long.
+    - experts: products take `expert_slowness` times as long; a layer waits `expert_layer_s` for the host and
+      `expert_host_s` for each expert of a rank, of which `expert_grouped_ratio` remains since the generation's
+      `expert_grouped_year`. `recurrent_bytes` an element that passes through states, `biased_bytes` an inner one of
+      experts with biases, whose activation no grouped kernel fuses.
     - links reach `link_ratio` of their rate, `shard_link_ratio` beside computing, networks `network_ratio`; a
       collective takes `latency_s` a rank. Of traffic `tensor_exposed` (`.._eager`), `expert_exposed` and at least
       `shard_exposed` is waited for; data parallelism hides behind `hidden_ratio` (`.._eager`) of the computing.
@@ -38,8 +42,10 @@ class TrainingTimeConstants:
 
     sustained: Mapping[str, Sourced]
     sustained_fp8: Mapping[str, Sourced]
-    attention: Mapping[str, Sourced]
-    attention_eager: Mapping[str, Sourced]
+    sustained_nvfp4: Mapping[str, Sourced]
+    attention_fused: Mapping[str, Sourced]
+    attention_flash_2: Mapping[str, Sourced]
+    expert_grouped_year: Mapping[str, Sourced]
     figures: Mapping[str, Sourced]
     spreads: Mapping[str, Sourced]
 

@@ -317,12 +317,22 @@ def stage_activations(
     """
     everything = [each.on_rank(layouts) for each in layers]
     selected = [_selected(each, layouts, constants) for each in layers]
-    edge = recipe.formats.activation_bytes * arch.hidden_size * arch.residual_streams / norm_parts(layouts)
+    edge = residual_bytes(recipe) * arch.hidden_size * arch.residual_streams / norm_parts(layouts)
     kept = [
         np.choose(layouts.recompute, [every, some, np.minimum(edge, some)])
         for every, some in zip(everything, selected, strict=True)
     ]
     return _stage_of(arch, kept, layouts)
+
+
+def residual_bytes(recipe: Recipe) -> float:
+    """Bytes of an element between layers: that of activations, or of frozen embeddings and norms that are wider.
+
+    PEFT's prepare_model_for_kbit_training keeps what is not quantised in fp32, and so what passes through it.
+    """
+    if recipe.method is not Method.QLORA:
+        return recipe.formats.activation_bytes
+    return max(recipe.formats.activation_bytes, recipe.base.base.bytes_per_element)
 
 
 def _selected(each: LayerActivations, layouts: TrainingLayouts, constants: TrainingMemoryConstants) -> FloatArray:

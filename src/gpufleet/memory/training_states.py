@@ -342,7 +342,20 @@ def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     stage = held_by_rank(arch, sizes, layouts).total
     whole = np.where(keeps_whole_weights(layouts), stage, blocks * largest + of_gradients + end)
     is_spread = layouts.shard_ranks() > 1
-    return np.where(shards_weights(layouts) & is_spread, whole, _cast_copies(arch, recipe, layouts))
+    in_use = np.where(shards_weights(layouts) & is_spread, whole, _cast_copies(arch, recipe, layouts))
+    return in_use + widened_matrix_bytes(arch, recipe, layouts)
+
+
+def widened_matrix_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> Floats:
+    """The largest matrix of a layer in the format that it is multiplied in, where it is stored in fewer bits.
+
+    outputs x inputs / tp x 2   [bytes]   Source: bitsandbytes and torchao widen NF4 a whole matrix at a time.
+    """
+    width = recipe.formats.activation_bytes
+    if not recipe.is_frozen_base or recipe.base.mlp.bytes_per_element >= width:
+        return 0.0
+    matrices = (each for block in arch.blocks for each in linears(block, arch.hidden_size))
+    return width * max((float(each.outputs * each.inputs) for each in matrices), default=0.0) / layouts.tp
 
 
 def _cast_copies(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> Floats:

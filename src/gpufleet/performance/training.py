@@ -13,7 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
+from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
 from gpufleet.domain.training import Recompute, Sharding
 from gpufleet.performance.training_kernels import ELEMENT_BYTES
 from gpufleet.performance.training_layers import FORWARD_SHARE, OF_LAYERS, LayerTimes, head_seconds, layer_times
@@ -113,7 +115,22 @@ def host_seconds(time: TrainingTime, device_s: FloatArray) -> FloatArray:
     """By how much launching the kernels of all layers outlasts what the device computes for them."""
     per_layer = time.constants.value("host_s" if time.recipe.compiled else "host_s_eager")
     again = np.where(time.layouts.recompute == Recompute.FULL, 1 + FORWARD_SHARE, 1.0)
-    return np.asarray(np.maximum(per_layer * time.arch.num_layers * again - device_s, 0.0))
+    waited = np.maximum(per_layer * time.arch.num_layers * again - device_s, 0.0)
+    return np.asarray(waited + expert_launch_seconds(time))
+
+
+def expert_launch_seconds(time: TrainingTime) -> FloatArray:
+    """What devices wait for the host in layers with experts: it launches kernels for each, knowing their tokens.
+
+    layers with experts x (`expert_layer_s` + experts of a rank x `expert_host_s`), shorter where grouped   [s]
+    """
+    c, seconds = time.constants, np.zeros(len(time.layouts))
+    for block in time.arch.blocks:
+        if isinstance(block.feed_forward, MixtureOfExperts):
+            held = np.ceil(block.feed_forward.num_experts / time.layouts.ep)
+            seconds = seconds + block.count * (c.value("expert_layer_s") + held * c.value("expert_host_s"))
+    is_hybrid = any(isinstance(block.mixer, StateSpace | GatedDeltaNet) for block in time.arch.blocks)
+    return np.asarray(seconds if is_hybrid else seconds * time.at("launched_ratio"))
 
 
 def optimizer_seconds(time: TrainingTime) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.performance.training_kernels import WIDE, KernelModel
-from gpufleet.performance.training_time import TrainingTime
+from gpufleet.performance.training_time import TrainingTime, kernel_generation
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
 
@@ -40,13 +40,15 @@ def unmeasured_squared(time: TrainingTime) -> FloatArray:
     """Squared ln factors of generations on which no run was measured, by end and machine."""
     spread = time.constants.spreads["unmeasured_generation"]
     ends = np.log([[spread.low or 1.0], [spread.high or 1.0]]) ** 2
-    unknown = [not time.constants.is_measured("sustained", m.accelerator.generation) for m in time.model.machines]
+    unknown = [
+        not time.constants.is_measured("sustained", kernel_generation(m.accelerator)) for m in time.model.machines
+    ]
     return np.asarray(ends * np.array(unknown))
 
 
 def grade_of(time: TrainingTime, machine: int) -> Grade:
     """How the time on a machine is known: runs on its generation, else lent; the worst of that and its kernels."""
-    of_runs = time.constants.is_measured("sustained", time.model.machines[machine].accelerator.generation)
+    of_runs = time.constants.is_measured("sustained", kernel_generation(time.model.machines[machine].accelerator))
     arithmetic = WIDE.get(time.recipe.formats.arithmetic, time.recipe.formats.arithmetic)
     of_kernels = Grade(int(time.model.curves(np.array([machine]), arithmetic).grade[0]))
     return max(of_kernels, Grade.MEASURED if of_runs and not time.arch.is_moe else Grade.TRANSFERRED)

@@ -14,9 +14,10 @@ import numpy as np
 from gpufleet.architecture.flops import prompt_score_flop
 from gpufleet.architecture.linears import Linear, linears
 from gpufleet.architecture.sharding import shard
-from gpufleet.domain.architecture import Architecture, Block
+from gpufleet.domain.architecture import Architecture, Block, Mixer, MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import Calibration, GemmCurves, StreamFormula
+from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.performance.elementwise import elementwise_s
 from gpufleet.performance.gemm import gemm_s, quantised_bytes
@@ -84,7 +85,8 @@ class Kernels:
 
     `products` and `head` in seconds, `routed` marks the products of routed experts,
     `closing` the last one of each layer; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
-    element-wise kernels of all layers touch, `logits`, and `dispatched_elements` that tokens bring to experts.
+    element-wise kernels of all layers touch, `logits`, `dispatched_elements` that tokens bring to experts, and
+    `recurrent_elements` that pass through states instead of attention; `biased_elements` inside experts with biases.
     """
 
     products: Passes
@@ -98,6 +100,8 @@ class Kernels:
     logits: FloatArray
     dispatched_elements: FloatArray
     adapted_elements: FloatArray
+    recurrent_elements: FloatArray
+    biased_elements: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +141,8 @@ class KernelModel:
             logits=tokens * shard(self.arch.vocab_size, shards.tp),
             dispatched_elements=tokens / ranks * self._dispatched_width(),
             adapted_elements=tokens * self._adapted_width() / ranks,
+            recurrent_elements=tokens * self._recurrent_width() / ranks,
+            biased_elements=tokens * self._biased_width() / ranks,
         )
 
     def _arithmetics(self) -> tuple[str, tuple[str, ...]]:
@@ -177,6 +183,13 @@ class KernelModel:
             if each.part == "experts" and each.name == "down"
         )
 
+    def _recurrent_width(self) -> float:
+        return float(sum(b.count * recurrent_width(b.mixer) for b in self.arch.blocks))
+
+    def _biased_width(self) -> float:
+        parts = [(b.count, b.feed_forward) for b in self.arch.blocks if isinstance(b.feed_forward, MixtureOfExperts)]
+        return float(sum(n * e.top_k * e.expert_width * (1 + e.gated) for n, e in parts if e.expert_vector_params))
+
     def _adapted_width(self) -> float:
         modules = self.recipe.adapter.modules if self.recipe.adapter else ()
         return sum(
@@ -185,6 +198,13 @@ class KernelModel:
             for each in linears(block, self.arch.hidden_size)
             if each.name in modules
         )
+
+
+def recurrent_width(mixer: Mixer) -> int:
+    """Elements of a token that pass through the states of a recurrent layer; 0 of attention."""
+    if isinstance(mixer, StateSpace):
+        return mixer.inner_width
+    return mixer.num_value_heads * mixer.value_head_dim if isinstance(mixer, GatedDeltaNet) else 0
 
 
 def _timed(curves: GemmCurves, streams: StreamFormula, p: Product) -> tuple[FloatArray, FloatArray, FloatArray]:

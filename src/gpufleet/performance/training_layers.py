@@ -141,6 +141,7 @@ def streamed_seconds(time: TrainingTime) -> FloatArray:
     per_hidden = c.value("hidden_bytes" if time.recipe.compiled else "hidden_bytes_eager")
     moved = per_hidden * k.hidden_elements / shards.tp + 2 * c.value("mlp_bytes") * k.mlp_elements
     moved = moved + c.value("routed_bytes") * k.dispatched_elements
+    moved = moved + c.value("recurrent_bytes") * k.recurrent_elements + c.value("biased_bytes") * k.biased_elements
     return np.asarray(moved / time.of_shard("bandwidth_bytes_per_s"))
 
 

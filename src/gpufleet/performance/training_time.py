@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from gpufleet.architecture.parameters import parameter_parts
+from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
+from gpufleet.domain.training import AttentionKernel, Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.performance.training_kernels import KernelModel, Kernels, Shards
 from gpufleet.records import dataclass
 from gpufleet.units import GB
 
 LANES, FIRST_GENERATION = 16, 3
+NVFP4 = "nvfp4"
+CARDS, CARDS_OF = "12.", "Ada"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,7 @@ class MachineFigures:
     narrow_ratio: FloatArray
     attention_ratio: FloatArray
     immature_ratio: FloatArray
+    launched_ratio: FloatArray
 
     @classmethod
     def of(
@@ -87,10 +92,10 @@ class MachineFigures:
         software_year: float | None,
     ) -> MachineFigures:
         """The figures that a recipe meets on each machine."""
-        kind = "" if recipe.compiled else "_eager"
+        narrow = "sustained_nvfp4" if recipe.formats.arithmetic == NVFP4 else "sustained_fp8"
         rows = []
         for machine in machines:
-            gpu = machine.accelerator
+            gpu, generation = machine.accelerator, kernel_generation(machine.accelerator)
             peaks = gpu.peak_flop_per_s
             rows.append(
                 (
@@ -100,13 +105,43 @@ class MachineFigures:
                     machine.network_bytes_per_s or np.inf,
                     slot_bytes_per_s(gpu.pcie_generation),
                     machine.num_gpus,
-                    constants.of("sustained", gpu.generation),
-                    constants.of("sustained_fp8", gpu.generation),
-                    constants.of(f"attention{kind}", gpu.generation),
+                    constants.of("sustained", generation),
+                    constants.of(narrow, generation),
+                    attention_ratio(constants, recipe.attention, generation),
                     immature_ratio(constants, gpu.release_year, software_year),
+                    launched_ratio(constants, generation, software_year),
                 )
             )
         return cls(*np.array(rows, dtype=np.float64).T)
+
+
+def kernel_generation(gpu: Accelerator) -> str:
+    """The generation whose kernels run on a GPU: cards of Blackwell (compute capability 12) have Ada's instructions.
+
+    >>> from gpufleet.catalog.load import load_catalog
+    >>> [kernel_generation(load_catalog().accelerators[name]) for name in ("B200", "RTX-5090")]
+    ['Blackwell', 'Ada']
+    """
+    return CARDS_OF if (gpu.compute_capability or "").startswith(CARDS) else gpu.generation
+
+
+def attention_ratio(constants: TrainingTimeConstants, kernel: AttentionKernel, generation: str) -> float:
+    """Share of the peak that kernels of attention reach on long sequences of a generation's GPUs.   [1]"""
+    if kernel is AttentionKernel.FUSED:
+        return constants.of("attention_fused", generation)
+    older = constants.value("flash_1_ratio") if kernel is AttentionKernel.FLASH_1 else 1.0
+    return constants.of("attention_flash_2", generation) * older
+
+
+def launched_ratio(constants: TrainingTimeConstants, generation: str, software_year: float | None) -> float:
+    """Share of launching experts one by one that remains where a generation's software groups them; 1 before.   [1]
+
+    Software that nobody dates is taken to lie between: the geometric mean of both.
+    """
+    grouped, since = constants.value("expert_grouped_ratio"), constants.of("expert_grouped_year", generation)
+    if software_year is None and math.isfinite(since):
+        return math.sqrt(grouped)
+    return grouped if software_year is not None and software_year >= since else 1.0
 
 
 def slot_bytes_per_s(pcie_generation: int | None) -> float:

@@ -89,7 +89,7 @@ def sharded_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
     held = Held.of(time.arch, layouts)
     per_parameter = 2 * weights + gradients
     ranks = layouts.shard_ranks().astype(np.float64)
-    traffic = ring_seconds(time, held.dense * per_parameter, ranks, layouts.tp)
+    traffic = ring_seconds(time, held.dense * per_parameter, ranks, layouts.tp, GATHERS)
     fewer = np.minimum(held.expert_ranks, ranks)
     traffic = traffic + ring_seconds(time, held.experts * per_parameter, fewer, layouts.ep)
     return np.asarray(layouts.num_micro_batches * waited_seconds(time, traffic, computing_s))
@@ -137,15 +137,21 @@ def waited_seconds(time: TrainingTime, traffic_s: FloatArray, computing_s: Float
     return np.asarray(always * traffic_s + np.maximum((1 - always) * traffic_s - hidden * computing_s, 0.0))
 
 
-def ring_seconds(time: TrainingTime, moved: FloatArray, ranks: FloatArray, neighbours: Floats | IntArray) -> FloatArray:
+GATHERS = 3
+"""Collectives of a layer whose weights are sharded: gathered forward and backward, its gradients scattered."""
+
+
+def ring_seconds(
+    time: TrainingTime, moved: FloatArray, ranks: FloatArray, neighbours: Floats | IntArray, rounds: int = 1
+) -> FloatArray:
     """Seconds to gather or scatter so many bytes over ranks of which every `neighbours`-th is one of the ring.
 
-    (n - 1) / n bytes / min(link, share of the machine's network) + latency n   [s]
+    (n - 1) / n bytes / min(link, share of the machine's network) + rounds latency n for each layer   [s]
     """
     c, node = time.constants, time.at("num_gpus")
     link = time.at("link_bytes_per_s") * c.value("shard_link_ratio")
     network = time.at("network_bytes_per_s") * c.value("network_ratio") / np.minimum(neighbours, node)
     rate = np.where(ranks * neighbours > node, np.minimum(link, network), link)
-    collectives = time.arch.num_layers / time.layouts.pp
+    collectives = rounds * time.arch.num_layers / time.layouts.pp
     latency = c.value("latency_s") * np.maximum(ranks - node / np.minimum(neighbours, node), 0.0) * collectives
     return np.asarray(np.where(ranks > 1, moved * (ranks - 1) / ranks / rate + latency, 0.0))

@@ -126,7 +126,14 @@ class TrainingRequest(JobRequest):
         TRAINING,
         label="your own runs",
     )
-    eager: bool = flag("Kernels are not fused (no torch.compile, no Transformer Engine).", ENGINE)
+    stack: str | None = optional(
+        text("NAME"),
+        "Software: te (default of pre-training), pytorch-sdpa (default of fine-tuning), eager or jax.",
+        ENGINE,
+        what="the stack",
+        label="stack",
+    )
+    eager: bool = flag("Kernels are not fused: as --stack eager.", ENGINE)
     idle: bool = flag("GPUs of a machine may stay idle.", TRAINING)
 
 

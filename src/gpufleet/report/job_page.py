@@ -67,6 +67,7 @@ BINDING = {
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
     "engine": "engine {}",
+    "stack": "{}",
     "beams": "beams {}, the engine's default",
     "time to start": "{} until a machine is ready",
     "headroom": "{} headroom",

@@ -64,7 +64,7 @@ def test_the_mfu_of_a_gpu_and_its_recomputation_falls_back_to_that_of_all() -> N
 def test_baselines_know_runs_as_they_were_measured(files: list[MeasurementFile]) -> None:
     rows = training_rows(files, None)
     assert len(rows) > 10
-    assert all(0.05 < row.mfu < 0.8 for row in rows)
+    assert all(0.05 < row.mfu < 1.5 for row in rows)  # of 16 bits: FP8 and NVFP4 reach beyond it
     assert all(row.at(row.mfu).predicted == pytest.approx(row.figure.measured) for row in rows)
 
 
@@ -86,7 +86,7 @@ def test_the_shipped_table_has_every_source_left_out_and_one_apart() -> None:
         ("model", "experts"),
     }
     assert len(groups["source", "dense"].parts) == 6
-    assert {len(group.figures) for group in (groups["source", "experts"], groups["model", "experts"])} == {19}
+    assert {len(group.figures) for group in (groups["source", "experts"], groups["model", "experts"])} == {99}
     assert all("2201.11990" in f.source for f in groups["source", "apart"].figures)
 
 

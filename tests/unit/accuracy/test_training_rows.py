@@ -2,12 +2,14 @@
 
 import pytest
 
+from gpufleet.accuracy.training_cells import why_not_measured
 from gpufleet.accuracy.training_rows import (
     conditions_of,
     device_bytes_of,
     layout_of,
     possible_conditions,
     recipe_of,
+    says_reserved,
 )
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -171,3 +173,19 @@ def test_what_splits_tensors_is_not_lightning() -> None:
 )
 def test_recompute_is_read_in_words(words: str, mode: Recompute) -> None:
     assert int(layout_of(row(recompute=words)).recompute[0]) == mode
+
+
+def test_conditions_in_columns_say_which_peak_is_printed_and_how_stages_are_cut() -> None:
+    assert says_reserved(row(memory_kind="reserved"))
+    assert not says_reserved(row(memory_kind="active", notes="reserved is not printed"))
+    pipeline = {"pp": "8", "num_gpus": "8", "micro_batch": "4", "sharding": "fsdp"}
+    cut = layout_of(row(**pipeline, notes="Interleaved 1F1B; local batch 32 split into micro-batches"))
+    assert (int(cut.interleave[0]), int(cut.num_micro_batches[0])) == (2, 8)
+    assert int(layout_of(row(**pipeline, notes="1F1B")).interleave[0]) == 1
+
+
+def test_rows_that_their_file_calls_unusable_or_sets_apart_are_not_scored() -> None:
+    assert why_not_measured(row(usable="no", why_not="slow release")) == "not usable: slow release"
+    assert why_not_measured(row(usable="")) == "not usable: no reason given"
+    assert why_not_measured(row(usable="apart")) is not None
+    assert why_not_measured(row(usable="yes")) is None is why_not_measured(row())

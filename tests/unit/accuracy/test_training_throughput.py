@@ -10,7 +10,7 @@ from tests.unit.accuracy.own_file import scored
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_file
 from gpufleet.accuracy.training_rows import run_of
-from gpufleet.domain.training import Recompute, Sharding
+from gpufleet.domain.training import AttentionKernel, Recompute, Sharding
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.units import GBIT
@@ -148,3 +148,42 @@ def test_the_network_is_read_in_words(words: str, gbit: float) -> None:
 def test_a_name_that_may_mean_several_gpus_is_not_guessed_from() -> None:
     with pytest.raises(UsageError, match="not stated for certain"):
         run_of(row(gpu_id="", gpu="RTX-A6000"), ModelFinder())
+
+
+@pytest.mark.parametrize(
+    ("cells", "kernel"),
+    [
+        ({"stack": "te"}, AttentionKernel.FUSED),
+        ({"release": "26.04"}, AttentionKernel.FUSED),
+        ({"stack": "jax"}, AttentionKernel.FUSED),
+        ({"stack": "te", "attention_kernel": "flash-attn 2"}, AttentionKernel.FLASH_2),
+        ({"stack": "pytorch-sdpa"}, AttentionKernel.FLASH_2),
+        ({"attention_kernel": "flex"}, AttentionKernel.FLASH_2),
+        ({"attention_kernel": "cudnn (te)"}, AttentionKernel.FUSED),
+        ({"attention_kernel": "flash-attn 3"}, AttentionKernel.FUSED),
+        ({"attention_kernel": "flash-attn"}, AttentionKernel.FLASH_1),
+        ({"attention_kernel": "flash-attn", "source": "a page of 2025"}, AttentionKernel.FLASH_2),
+        ({}, AttentionKernel.FLASH_2),
+    ],
+)
+def test_the_kernels_of_attention_are_read_from_kernel_stack_and_date(
+    cells: dict[str, str], kernel: AttentionKernel
+) -> None:
+    assert (
+        run_of(row(source="", **cells) if "source" not in cells else row(**cells), ModelFinder()).recipe.attention
+        is kernel
+    )
+
+
+def test_what_is_computed_again_is_the_least_that_has_room() -> None:
+    """1.3B on one H100 of 80 GB keeps all at a micro-batch of 1, not at 32; stated words are kept."""
+    finder = ModelFinder()
+    of = {"num_gpus": "1", "dp": "1", "recompute": "", "model_id": "llama-3.2-1b", "seq_len": "4096"}
+    small, large = (run_of(row(**of, micro_batch=size, global_batch="512"), finder) for size in ("1", "32"))
+    assert int(small.layouts.recompute[0]) < int(large.layouts.recompute[0])
+    assert int(run_of(row(**{**of, "recompute": "none"}, micro_batch="32"), finder).layouts.recompute[0]) == 0
+
+
+def test_a_pipeline_of_which_no_more_is_said_has_two_chunks_a_stage() -> None:
+    finder, of = ModelFinder(), {"num_gpus": "8", "pp": "4", "dp": "2"}
+    assert [int(run_of(row(**of, vp=vp), finder).layouts.interleave[0]) for vp in ("", "1", "5")] == [2, 1, 5]

@@ -16,6 +16,7 @@ from gpufleet.domain.training import (
     BF16_AUTOCAST,
     BF16_MIXED,
     BF16_PURE,
+    EAGER_QLORA_BASE,
     QLORA_BASE,
     Adapter,
     Method,
@@ -173,3 +174,14 @@ def test_many_layouts_are_what_each_is_alone() -> None:
     )
     found = states(LLAMA, full(), together).resident
     assert found == pytest.approx([float(states(LLAMA, full(), each).resident[0]) for each in layouts])
+
+
+def test_weights_of_4_bits_are_widened_a_matrix_at_a_time_and_stock_trainers_keep_ends_in_fp32() -> None:
+    """70B: down projection of 28,672 x 8,192; embedding and head of 32,000 words, 2 bytes more each."""
+    large = shipped_architecture("llama-2-70b")
+    four_bits, wide = lora(Method.QLORA, base=QLORA_BASE), lora()
+    widened = states(large, four_bits, one_layout()).gathered - states(large, wide, one_layout()).gathered
+    assert float(widened[0]) == 28_672 * 8_192 * 2
+    stock = states(large, lora(Method.QLORA, base=EAGER_QLORA_BASE), one_layout())
+    more = float((stock.weights - states(large, four_bits, one_layout()).weights)[0])
+    assert more >= 2 * 2 * 32_000 * 8_192

@@ -19,6 +19,7 @@ from gpufleet.domain.training import (
     BF16_PURE,
     QLORA_BASE,
     Adapter,
+    AttentionKernel,
     Method,
     Recipe,
     Recompute,
@@ -34,6 +35,7 @@ from gpufleet.performance.training_time import (
     Held,
     TrainingTime,
     immature_ratio,
+    launched_ratio,
     slot_bytes_per_s,
     tokens_per_s_per_gpu,
 )
@@ -192,3 +194,33 @@ def test_experts_on_two_large_machines_are_gathered_over_their_network() -> None
     moved_bytes = 16 * float(Held.of(time.arch, layout).experts[0]) * (2 * BF16_MIXED.gathered_bytes + 2) / 2
     seconds = sharded_seconds(time, np.zeros(1))
     assert float(seconds[0]) > moved_bytes / (400 * GB)
+
+
+def test_attention_belongs_to_its_kernel_and_to_the_gpu() -> None:
+    """Kernels of Hopper's own are twice as fast as FlashAttention-2; on A100 they are the same."""
+    long = replace(FULL, sequence_tokens=65_536)
+    a100 = TrainingMachine(TABLES.accelerators["A100-SXM4-80GB"], 8, False, 300 * GB, 200 * GB)
+    for machine, apart in ((NODE, (1.6, 2.6)), (a100, (1.0, 1.0))):
+        fused, second, first = (
+            float(terms_of(one_layout(), replace(long, attention=each), machine).attention[0])
+            for each in AttentionKernel
+        )
+        assert apart[0] <= second / fused <= apart[1]
+        assert 1.3 < first / second < 2.2
+
+
+def test_launching_experts_one_by_one_ends_with_the_software_that_groups_them() -> None:
+    """Megatron Bridge at one layout: GB200 from 26.04 to 26.06, nothing on H100."""
+    before, after = (launched_ratio(CONSTANTS, "Blackwell", year) for year in (2026.33, 2026.5))
+    assert before == 1.0 > launched_ratio(CONSTANTS, "Blackwell", None) > after
+    assert launched_ratio(CONSTANTS, "Hopper", 2026.5) == 1.0 == launched_ratio(CONSTANTS, "Hopper", None)
+
+
+def test_a_rank_of_more_experts_waits_longer_for_the_host() -> None:
+    sparse = shipped_architecture("qwen3-30b-a3b")
+    few, many = (
+        step_terms(TrainingTime(KernelModel(sparse, FULL, (NODE,), CALIBRATION), layout, CONSTANTS)).host[0]
+        for layout in (one_layout(dp=8, ep=8), one_layout(dp=8))
+    )
+    assert 0 < few < many
+    assert terms_of(one_layout(dp=8)).host[0] == 0
