@@ -38,7 +38,9 @@ def usual_stacks(q: TrainingFitQuestion, recompute: int, kept: Grid | None) -> I
         loss = "a fused or chunked loss (Liger, Unsloth)"
         yield Alternative(loss, "a stock loss: whole logits in fp32", "", replace(q, recipe=whole))
         eager = replace(q.recipe, compiled=False, chunked_loss=False)
-        yield Alternative("fused kernels", "a stock trainer, no fused kernels or loss", "--eager", replace(q, recipe=eager))
+        yield Alternative(
+            "fused kernels", "a stock trainer, no fused kernels or loss", "--eager", replace(q, recipe=eager)
+        )
     if recompute != Recompute.NONE and kept is not None:
         again = "gradient checkpointing"
         flag = "--layout recompute=none"
