@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from tools.calibrate.between_sources import Sources
 
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.training_cells import why_not_measured
@@ -35,9 +36,6 @@ PUBLISHED = [ROOT / "measurements" / "training_memory.csv"]
 UNITS = {"GB": GB, "GiB": GIB}
 ERROR_OF_A_ROW = 0.05
 ROUNDS, NUDGE = 8, 1e-3
-LOW_QUANTILE, HIGH_QUANTILE = 0.10, 0.90
-LEAST_BAND = 0.12
-"""Sources differ by more than the residuals of two of them show."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +157,10 @@ def mean_error(ratios: Sequence[float]) -> float:
     return float(np.mean(np.abs(np.expm1(ratios))))
 
 
-def band(ratios: Sequence[float]) -> tuple[float, float]:
-    """Low and high ratio of measured to predicted: percentiles of what was left out, and no narrower than sources."""
-    low, high = np.quantile(-np.asarray(ratios), (LOW_QUANTILE, HIGH_QUANTILE))
-    return float(min(np.exp(low), 1.0 - LEAST_BAND)), float(max(np.exp(high), 1.0 + LEAST_BAND))
+def band(unseen: Mapping[tuple[str, int], float]) -> tuple[float, float]:
+    """Low and high ratio of measured to predicted to expect of a new source, from rows left out by source and line."""
+    low, high = Sources.of([-ratio for ratio in unseen.values()], [source for source, _ in unseen]).range_of_a_new_one()
+    return float(np.exp(low)), float(np.exp(high))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +177,7 @@ def run(arguments: argparse.Namespace) -> None:
     ratios = {each.key: log_ratio(each, constants) for each in rows}
     ratios_unseen = {each.key: log_ratio(each, unseen[each.source]) for each in rows}
     print_rows(every, constants, ratios, ratios_unseen)
-    low, high = band(list(ratios_unseen.values()))
+    low, high = band(ratios_unseen)
     for source in sorted(unseen):
         seen, new = ([of[key] for key in of if key[0] == source] for of in (ratios, ratios_unseen))
         print(f"{source}: {len(seen)} rows, in sample {mean_error(seen):.1%}, left out {mean_error(new):.1%}")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from tools.calibrate.between_sources import FEWEST_SOURCES, Sources
 
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.training_cells import stack_of, why_not_measured
@@ -261,7 +262,7 @@ def main() -> None:
     left_out_gpus(rows, values)
     across_stacks(rows, values)
     of_kind = {kind: [one for one in unseen if one.counts and one.kind == kind] for kind in ("dense", "experts")}
-    ranges = {kind: powered(weighted_range(missed), least_stretch(missed)) for kind, missed in of_kind.items()}
+    ranges = {kind: new_source_range(missed, beside_log_of(kind, of_kind)) for kind, missed in of_kind.items()}
     print_ranges(of_kind, ranges)
     for each in sorted(every, key=lambda e: -abs(float(errors_of([e], values)[0])))[: said.worst]:
         error = float(np.expm1(errors_of([each], values)[0]))
@@ -313,53 +314,39 @@ class Unseen:
         return (self.kind, self.left_out) in (("dense", "source"), ("experts", "model"))
 
 
-def weighted_range(missed: Sequence[Unseen]) -> tuple[float, float]:
-    """10th and 90th percentile of measured over predicted time, every group weighted alike."""
-    groups = defaultdict(int)
-    for one in missed:
-        groups[one.group] += 1
-    ordered = sorted((one.error, 1 / groups[one.group]) for one in missed)
-    shares = np.cumsum([weight for _, weight in ordered]) / len(groups)
-    errors = np.array([error for error, _ in ordered])
-    low, high = (float(np.exp(errors[np.searchsorted(shares, end)])) for end in (0.1, 0.9))
-    return min(low, 0.98), max(high, 1.02)
-
-
 Range = tuple[float, float]
 
 
-def ranges_of_others(missed: Sequence[Unseen], stretch: float) -> dict[str, Range]:
-    """For each group the range that the other groups alone give, stretched."""
+def sources_of(missed: Sequence[Unseen]) -> Sources:
+    """Errors of what was left out by source, or model: ln(measured / predicted) of times."""
+    return Sources.of([one.error for one in missed], [one.group for one in missed])
+
+
+def new_source_range(missed: Sequence[Unseen], beside_log: float) -> Range:
+    """10th and 90th percentile of measured over predicted time to expect of a source that is new."""
+    low, high = sources_of(missed).range_of_a_new_one(beside_log)
+    return min(math.exp(low), 0.98), max(math.exp(high), 1.02)
+
+
+def beside_log_of(kind: str, of_kind: Mapping[str, Sequence[Unseen]]) -> float:
+    """What sources are apart beside groups that are models of a few of them: that of dense models."""
+    few = len({one.each.source for one in of_kind[kind]}) < FEWEST_SOURCES
+    return sources_of(of_kind["dense"]).between_log if few else 0.0
+
+
+def ranges_of_others(missed: Sequence[Unseen], beside_log: float) -> dict[str, Range]:
+    """For each group the range that the other groups alone give."""
     groups = sorted({one.group for one in missed})
-    return {group: powered(weighted_range([o for o in missed if o.group != group]), stretch) for group in groups}
+    return {group: new_source_range([o for o in missed if o.group != group], beside_log) for group in groups}
 
 
-def powered(ends: Range, stretch: float) -> Range:
-    """A range that is so many times as wide in logarithms."""
-    return ends[0] ** stretch, ends[1] ** stretch
-
-
-def held_elsewhere(missed: Sequence[Unseen], stretch: float) -> float:
+def held_elsewhere(missed: Sequence[Unseen], beside_log: float) -> float:
     """Share of a group's rows inside the range that the other groups alone give, the mean over groups."""
-    others, held = ranges_of_others(missed, stretch), defaultdict(list)
+    others, held = ranges_of_others(missed, beside_log), defaultdict(list)
     for one in missed:
         low, high = bounds_of(one.each, others[one.group])
         held[one.group].append(low <= math.exp(one.error) <= high)
     return float(np.mean([np.mean(inside) for inside in held.values()]))
-
-
-def least_stretch(missed: Sequence[Unseen]) -> float:
-    """How far ranges are stretched until those of other groups hold nearly 80 %, or they are as wide as allowed."""
-    for stretch in STRETCHES:
-        low, high = powered(weighted_range(missed), stretch + STRETCHES[1] - STRETCHES[0])
-        if held_elsewhere(missed, stretch) >= LEAST_HELD or math.sqrt(high / low) - 1 > WIDEST:
-            return stretch
-    return STRETCHES[-1]
-
-
-STRETCHES = tuple(float(number) for number in np.arange(1.0, 3.0, 0.05).round(2))
-LEAST_HELD, WIDEST = 0.78, 0.45
-"""Few groups hold in steps; a range wider than the second says next to nothing."""
 
 
 def left_out_sources(every: Sequence[Measured], start: Mapping[str, float]) -> list[Unseen]:
@@ -444,14 +431,17 @@ def print_ranges(of_kind: Mapping[str, Sequence[Unseen]], ranges: Mapping[str, R
     """The ranges, how wide they are, and what ranges of the other groups hold."""
     for kind, (low, high) in ranges.items():
         missed = of_kind[kind]
-        stretch = least_stretch(missed)
         width = np.median([math.sqrt(e / s) - 1 for s, e in (bounds_of(one.each, ranges[kind]) for one in missed)])
-        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, stretched {stretch:.2f}, width {width:.0%}")
-        print(f"    by ranges of the other groups {held_elsewhere(missed, stretch):.0%} held")
+        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, width {width:.0%}")
+        held = held_elsewhere(missed, beside_log_of(kind, of_kind))
+        print(f"    by ranges of the other groups {held:.0%} held")
 
 
-RANGE_SOURCE = "10th and 90th percentile of measured over predicted time of what was left out, groups weighted alike; \
-stretched until ranges of other groups hold 80 % of a group (experts: as far as a half-width of 45 %)"
+RANGE_SOURCE = (
+    "10th and 90th percentile of measured over predicted time to expect of a new source, from those left out in turn "
+    "(dense: sources; experts: models, and beside them what sources of dense models are apart): "
+    "tools/calibrate/between_sources.py"
+)
 LEFT_OUT_NAME = "left_out_training.csv"
 WAS_LEFT_OUT = Path(__file__).resolve().parents[2] / "measurements" / "left_out"
 COLUMNS = ("row", "source", "model", "kind", "left_out", "measured", "predicted", "low", "high")
@@ -471,11 +461,12 @@ def write_left_out(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> Non
 
 def ranged(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> list[tuple[Unseen, Range]]:
     """What was left out, in the order of the table, each with the ends of measured over predicted time."""
+    of_kind = {kind: [one for one in unseen if one.counts and one.kind == kind] for kind in ranges}
+    others = {kind: ranges_of_others(missed, beside_log_of(kind, of_kind)) for kind, missed in of_kind.items()}
     found = []
     for one in sorted(unseen, key=lambda o: (o.kind, o.left_out, o.each.source, o.each.row.line)):
-        alike = [each for each in unseen if each.counts and each.kind == one.kind]
         shipped = ranges["experts" if one.kind == "experts" else "dense"]
-        ends = ranges_of_others(alike, least_stretch(alike))[one.group] if one.counts else shipped
+        ends = others[one.kind][one.group] if one.counts else shipped
         found.append((one, bounds_of(one.each, ends)))
     return found
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from tools.accuracy_page import WAS_LEFT_OUT
 from tools.baselines import MFU_BASELINES, TrainingRow, training_rows
-from tools.calibrate.training_time import Measured, Unseen, powered, weighted_range
+from tools.calibrate.training_time import Measured, Unseen, new_source_range
 from tools.training_page import (
     LEFT_OUT_NAME,
     Group,
@@ -109,13 +109,15 @@ def test_without_runs_there_is_no_section(tmp_path: Path) -> None:
     assert training_sections(AccuracyReport(files=[]), [], tmp_path, None) == []
 
 
-def test_a_range_counts_every_group_alike() -> None:
+def test_a_range_counts_every_group_alike_and_says_what_few_leave_open() -> None:
     """Ninety rows of one source that are right do not hide ten of another that are 30 % off."""
     many = [Unseen(measured_by("many"), "source", 0.0) for _ in range(90)]
     few = [Unseen(measured_by("few"), "source", math.log(1.3)) for _ in range(10)]
-    low, high = weighted_range([*many, *few])
-    assert (low, high) == (0.98, pytest.approx(1.3))
-    assert powered((0.9, 1.2), 2.0) == pytest.approx((0.81, 1.44))
+    low, high = new_source_range([*many, *few], beside_log=0.0)
+    assert low < 0.8
+    assert high > 1.5
+    assert new_source_range(many, beside_log=0.0) == (0.98, 1.02)
+    assert new_source_range(many, beside_log=0.1)[1] > 1.2
 
 
 def measured_by(source: str) -> Measured:
