@@ -120,17 +120,15 @@ def host_seconds(time: TrainingTime, device_s: FloatArray) -> FloatArray:
 
 
 def expert_launch_seconds(time: TrainingTime) -> FloatArray:
-    """What devices wait for the host in layers with experts: it launches kernels for each, knowing their tokens.
+    """What devices wait for the host in layers with experts, whose kernels it launches when it knows their tokens.
 
-    layers with experts x (`expert_layer_s` + experts of a rank x `expert_host_s`), shorter where grouped   [s]
+    layers with experts x `expert_layer_s`, shorter where software groups them: not beside layers with states   [s]
     """
-    c, seconds = time.constants, np.zeros(len(time.layouts))
-    for block in time.arch.blocks:
-        if isinstance(block.feed_forward, MixtureOfExperts):
-            held = np.ceil(block.feed_forward.num_experts / time.layouts.ep)
-            seconds = seconds + block.count * (c.value("expert_layer_s") + held * c.value("expert_host_s"))
-    is_hybrid = any(isinstance(block.mixer, StateSpace | GatedDeltaNet) for block in time.arch.blocks)
-    return np.asarray(seconds if is_hybrid else seconds * time.at("launched_ratio"))
+    blocks = time.arch.blocks
+    routed = sum(block.count for block in blocks if isinstance(block.feed_forward, MixtureOfExperts))
+    seconds = np.full(len(time.layouts), routed * time.constants.value("expert_layer_s"))
+    is_hybrid = any(isinstance(block.mixer, StateSpace | GatedDeltaNet) for block in blocks)
+    return seconds if is_hybrid else np.asarray(seconds * time.at("launched_ratio"))
 
 
 def optimizer_seconds(time: TrainingTime) -> FloatArray:
