@@ -1,9 +1,10 @@
-"""Kernel tables far from the roofline or from their neighbours, where weights and caches decide and not arithmetic.
+"""Kernel tables far from the roofline or from their neighbours, in the part of the grid where the roofline decides.
 
     python -m tools.calibrate.neighbours
 
 prints each table whose median factor on the roofline is above 3, or which takes twice as long as the fastest other
-engine on the same GPU in the same format, in the part of the grid that few rows reach; and what is said of it.
+engine on the same GPU in the same format, and what is said of it: products and experts of few rows, which read weights,
+decode attention of many long caches, which reads those, and prefill attention of long prompts, which computes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ import numpy as np
 
 from gpufleet.catalog.calibration import read_tables, set_aside
 
-MEMORY_BOUND_KNOTS = {"gemm": 3, "experts": 3}  # the first axis counts rows: 1 to 4, or 1 to 8 an expert
+FEW, MANY = slice(None, 3), slice(4, None)  # of rows from 1, or of an expert; the axes double and more
+LONG = slice(6, None)
+DECISIVE: dict[str, tuple[slice, ...]] = {
+    "gemm": (FEW,),
+    "experts": (FEW,),
+    "decode": (MANY, LONG),
+    "latent_decode": (MANY, slice(None), MANY),
+    "prefill": (MANY, LONG),
+    "latent_prefill": (MANY, LONG),
+}
+"""The knots of the first axes where a kernel waits for memory or arithmetic, and not for its own start."""
 MOST_FACTOR, MOST_RATIO, SHARE = 3.0, 2.0, 0.75
 
 
@@ -39,11 +50,11 @@ class Outlier:
 
 def outliers() -> Iterator[Outlier]:
     """Tables of an engine that are far from the roofline or from their neighbours."""
-    for operator, knots in MEMORY_BOUND_KNOTS.items():
+    for operator, knots in DECISIVE.items():
         tables, of_engine = read_tables(operator), defaultdict(dict)
         for (accelerator, precision, engine), row in tables.rows.items():
             if engine and not engine.endswith("general"):
-                of_engine[accelerator, precision][engine] = tables.grids.values[row][:knots].ravel()
+                of_engine[accelerator, precision][engine] = tables.grids.values[row][knots].ravel()
         for (accelerator, precision), logs in of_engine.items():
             for engine, log in logs.items():
                 others = [other for name, other in logs.items() if name != engine]
