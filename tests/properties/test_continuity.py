@@ -91,6 +91,7 @@ def fleet(name: str) -> StepModel:
         *(np.array([getattr(row, column) for row in rows]) for column in ("gpu", "weights", "kv", "engine")),
         *(np.array([getattr(row.layout, part) for row in rows]) for part in ("tp", "pp", "ep", "attention_dp")),
         link_is_pcie=np.array([row.link[0] for row in rows]),
+        through_host=np.zeros(len(rows), dtype=np.bool_),
         link_bytes_per_s=np.array([row.link[1] for row in rows]),
     )
     supported = StepModel.build(arch, candidates, calibration_of(CATALOG)).is_supported

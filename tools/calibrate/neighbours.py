@@ -3,8 +3,8 @@
     python -m tools.calibrate.neighbours
 
 prints each table whose median factor on the roofline is above 3, or which takes twice as long as the fastest other
-engine on the same GPU in the same format, with what is said of it: products and experts of few rows, which read
-weights; decode attention of many long caches, which reads those; prefill attention of long prompts, which computes.
+engine on the same GPU in the same format, and what is said of it: products and experts of few rows, which read weights,
+decode attention of many long caches, which reads those, and prefill attention of long prompts, which computes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpufleet.api.demands import length_rows
-from gpufleet.api.machine_links import gpus_of_machine, link_note, link_of, link_rows
+from gpufleet.api.machine_links import gpus_of_machine, is_through_host, link_note, link_of, link_rows
 from gpufleet.api.remarks import (
     across_machines,
     remarks_on_replica,
@@ -216,6 +216,7 @@ def one_candidate(
         ep=zero + layout.ep,
         attention_dp=zero + layout.attention_dp,
         link_is_pcie=np.array([is_pcie]),
+        through_host=np.array([is_pcie and is_through_host(tables, instance)]),
         link_bytes_per_s=np.array([link]),
     )
 

@@ -72,6 +72,11 @@ def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tup
     return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
 
 
+def is_through_host(tables: Catalog, instance: str | None) -> bool:
+    """Whether a named machine lets its GPUs exchange through the memory of the host alone."""
+    return instance is not None and resolve_instance(tables, instance).fabric.is_through_host
+
+
 def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
     """The link between the GPUs of a copy, where there are several, and whose it is."""
     if layout.num_devices == 1:

@@ -18,7 +18,22 @@ def with_peer_access(tables: Catalog, gpus: Iterable[str], access: bool | None) 
     if access is None:
         return tables
     said = {gpu: replace(tables.accelerators[gpu], peer_to_peer=access) for gpu in gpus}
-    return replace(tables, accelerators={**tables.accelerators, **said})
+    machines = {
+        key: replace(machine, fabric=machine.fabric.with_peers)
+        for key, machine in tables.instances.items()
+        if access and machine.accelerator in said
+    }
+    return replace(
+        tables,
+        accelerators={**tables.accelerators, **said},
+        instances={**tables.instances, **machines},
+    )
+
+
+def has_peer_access(candidates: Candidates) -> bool:
+    """Whether the GPUs of the first candidate reach each other without the host."""
+    gpu = candidates.palette.accelerators[int(candidates.accelerator[0])]
+    return gpu.peer_to_peer and not candidates.through_host[0]
 
 
 def is_asked_over_pcie(candidates: Candidates) -> bool:
@@ -30,16 +45,15 @@ def peer_rows(candidates: Candidates, said: bool | None) -> list[Input]:
     """Whether its GPUs reach each other without the host, where they exchange anything over PCIe."""
     if not is_asked_over_pcie(candidates):
         return []
-    gpu = candidates.palette.accelerators[int(candidates.accelerator[0])]
     origin = "default" if said is None else "given"
-    return [Input(name="peer_to_peer", value="on" if gpu.peer_to_peer else "off", origin=origin)]
+    return [Input(name="peer_to_peer", value="on" if has_peer_access(candidates) else "off", origin=origin)]
 
 
 def peer_note(candidates: Candidates, said: bool | None, otherwise: Callable[[bool], ServingEstimate]) -> list[str]:
     """The time per token with the other access, where nobody said which there is; `otherwise` estimates with one."""
     if said is not None or not is_asked_over_pcie(candidates):
         return []
-    has_access = candidates.palette.accelerators[int(candidates.accelerator[0])].peer_to_peer
+    has_access = has_peer_access(candidates)
     try:
         other = f"TPOT is {duration(otherwise(not has_access).tpot_s.value)}"
     except GpufleetError:

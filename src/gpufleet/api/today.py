@@ -113,8 +113,7 @@ def is_same_type(offer: Offer, fleet: FleetToday) -> bool:
 
 def runs_alike(one: Instance, other: Instance) -> bool:
     """Whether two machine types hold the same GPUs on the same link."""
-    links = [(i.accelerator, i.gpu_count, i.fabric.is_switched, i.fabric.bytes_per_s) for i in (one, other)]
-    return links[0] == links[1]
+    return one.host == other.host
 
 
 def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:

@@ -118,7 +118,9 @@ def is_possible(own: float, most: float, gpu_count: float) -> bool:
 
 def is_like(instance: Instance, shipped: Instance) -> bool:
     """Whether a machine holds the same GPUs, linked alike but for a correction."""
-    alike = [(i.accelerator, i.gpu_count, i.fabric.kind if i.gpu_count > 1 else "") for i in (instance, shipped)]
+    alike = [
+        (i.accelerator, i.gpu_count, i.fabric.with_peers.kind if i.gpu_count > 1 else "") for i in (instance, shipped)
+    ]
     rates = [i.fabric.bytes_per_s or 0.0 for i in (instance, shipped)]
     return alike[0] == alike[1] and is_corrected(*rates)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.fabric import Fabric
+from gpufleet.domain.fabric import PCIE, THROUGH_HOST, Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.place import MOST_LATITUDE, MOST_LONGITUDE
@@ -105,7 +105,7 @@ ACCELERATOR_KEYS = frozenset(
     }
 )
 SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence", "first_seen"})
-LINK_KINDS = ("none", "pcie", "nvlink", "nvswitch", "nvlink_domain", "xgmi", "neuronlink")
+LINK_KINDS = ("none", PCIE, THROUGH_HOST, "nvlink", "nvswitch", "nvlink_domain", "xgmi", "neuronlink")
 
 Row = Mapping[str, str]
 

@@ -30,7 +30,7 @@ class Candidates:
     """One replica per row: hardware, formats, engine, layout and link.
 
     `accelerator`, `weight_format`, `kv_precision` and `engine` index the palette; `link_bytes_per_s` is per GPU and
-    direction, 0 where a replica has one GPU.
+    direction, 0 where a replica has one GPU; `through_host`: the machine lets GPUs exchange through the host alone.
     """
 
     palette: Palette
@@ -43,6 +43,7 @@ class Candidates:
     ep: IntArray
     attention_dp: IntArray
     link_is_pcie: BoolArray
+    through_host: BoolArray
     link_bytes_per_s: FloatArray
 
     def __post_init__(self) -> None:
@@ -73,11 +74,12 @@ class Candidates:
 
     def on(self, instance: Instance) -> IntArray:
         """Rows whose replica fits into one machine of this type and was rated on its link."""
-        accelerator, gpu_count, is_switched, link_bytes_per_s = instance.host
+        accelerator, gpu_count, is_switched, is_through_host, link_bytes_per_s = instance.host
         names = [gpu.name for gpu in self.palette.accelerators]
         if accelerator not in names:
             return np.zeros(0, dtype=np.int64)
         same_link = (self.link_is_pcie != is_switched) & (self.link_bytes_per_s == link_bytes_per_s)
+        same_link &= self.through_host == is_through_host
         has_room = (same_link | (self.num_devices == 1)) & (self.num_devices <= gpu_count)
         return np.flatnonzero((self.accelerator == names.index(accelerator)) & has_room)
 

@@ -31,6 +31,7 @@ class Instance:
             raise ValueError(f"{self.cloud} {self.name}: an instance needs a GPU, found {self.gpu_count!r}")
 
     @property
-    def host(self) -> tuple[str, float, bool, float]:
+    def host(self) -> tuple[str, float, bool, bool, float]:
         """What decides which copies of a model a machine holds: its GPUs, how many of them, and the link between."""
-        return self.accelerator, self.gpu_count, self.fabric.is_switched, self.fabric.bytes_per_s or 0.0
+        link = self.fabric
+        return self.accelerator, self.gpu_count, link.is_switched, link.is_through_host, link.bytes_per_s or 0.0

@@ -136,7 +136,8 @@ def _placed(candidates: Candidates, layout: Layout, link: tuple[bool, float] | N
     if link is None:
         return placed
     is_pcie, rate = link
-    return replace(placed, link_is_pcie=np.array([is_pcie]), link_bytes_per_s=np.array([rate]))
+    no_host = np.zeros(1, dtype=np.bool_)
+    return replace(placed, link_is_pcie=np.array([is_pcie]), through_host=no_host, link_bytes_per_s=np.array([rate]))
 
 
 def tried_alternatives(

@@ -48,6 +48,6 @@ def usual_instance(instances: Iterable[Instance], gpu: Accelerator, layout: Layo
     holding = [i for i in instances if i.accelerator == gpu.name and i.gpu_count >= least and i.fabric.bytes_per_s]
     if layout.num_devices == 1 or not holding:
         return None
-    links = Counter((i.fabric.is_switched, i.fabric.bytes_per_s) for i in holding)
-    of_most = [i for i in holding if (i.fabric.is_switched, i.fabric.bytes_per_s) == links.most_common(1)[0][0]]
+    links = Counter(i.host[2:] for i in holding)
+    of_most = [i for i in holding if i.host[2:] == links.most_common(1)[0][0]]
     return min(of_most, key=lambda i: (i.gpu_count, i.cloud, i.name))

@@ -66,6 +66,7 @@ class Host(NamedTuple):
 
     accelerator: int
     link_is_pcie: bool
+    is_through_host: bool
     link_bytes_per_s: float
 
 
@@ -102,6 +103,7 @@ def replicas(arch: Architecture, choices: Choices, instances: Iterable[Instance]
         ep=np.array([x.ep for x in layouts], dtype=np.int64),
         attention_dp=np.array([x.attention_dp for x in layouts], dtype=np.int64),
         link_is_pcie=np.array([h.link_is_pcie for h in on], dtype=np.bool_),
+        through_host=np.array([h.is_through_host for h in on], dtype=np.bool_),
         link_bytes_per_s=np.array([h.link_bytes_per_s for h in on], dtype=np.float64),
     )
 
@@ -112,9 +114,10 @@ def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int])
     found: set[tuple[Host, int]] = set()
     for instance in instances:
         gpu = index[instance.accelerator]
-        is_pcie, link = not instance.fabric.is_switched, instance.fabric.bytes_per_s or 0.0
+        _, _, is_switched, is_through_host, link = instance.host
+        linked = Host(gpu, not is_switched, is_through_host, link)
         for size in (s for s in sizes if s <= instance.gpu_count):
-            found.add((Host(gpu, False, 0.0) if size == 1 else Host(gpu, is_pcie, link), size))
+            found.add((Host(gpu, False, False, 0.0) if size == 1 else linked, size))
     return sorted(found)
 
 

@@ -162,7 +162,8 @@ class TrainingSearch:
         network = self.question.around.networks[instance.cloud, instance.name]
         has_known = self.question.recipe.uses_host_memory and instance.memory_gib is not None
         host_bytes = (instance.memory_gib or 0.0) * GIB if has_known else math.inf
-        return (*instance.host, host_bytes, network.bytes_per_s.expected, network.is_known)
+        gpu, gpu_count, is_switched, _, link = instance.host
+        return gpu, gpu_count, is_switched, link, host_bytes, network.bytes_per_s.expected, network.is_known
 
     def machine_of(
         self,

@@ -105,7 +105,11 @@ class Hardware:
         engine = np.where(c.engine_figure("reduces_by_nccl", 0.0) > 0, nccl, self._engine)
         peers = np.array([gpu.peer_to_peer for gpu in c.palette.accelerators], dtype=np.bool_)[c.accelerator]
         return self.calibration.collectives(
-            c.accelerator, c.link_is_pcie, c.link_bytes_per_s, engine, through_host=c.link_is_pcie & ~peers
+            c.accelerator,
+            c.link_is_pcie,
+            c.link_bytes_per_s,
+            engine,
+            through_host=c.link_is_pcie & (c.through_host | ~peers),
         )
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -650,3 +651,14 @@ def test_a_card_for_china_computes_like_the_whole_one_and_is_slower_over_its_lin
     alone, pair = ([ask(gpus=f"{name}:{n}", batch=64) for name in (sold, whole)] for n in (1, 4))
     assert alone[0].tpot_s.value == pytest.approx(alone[1].tpot_s.value, rel=0.01)
     assert pair[0].ttft_s.value > 1.02 * pair[1].ttft_s.value
+
+
+def test_a_machine_refuses_peer_access_whatever_its_gpus_could() -> None:
+    """g6 machines of AWS have no P2P over PCIe (llm-d-incubation/llm-d-infra pull/181); other machines with L4 may."""
+    load: dict[str, Any] = {"input_tokens": 1000, "output_tokens": 100, "batch": 8, "instance": "g6.12xlarge"}
+    plain, on, off = (estimate("qwen2.5-14b", "L4:4", **load, peer_to_peer=access) for access in (None, True, False))
+    assert plain.tpot_s.value == off.tpot_s.value > on.tpot_s.value
+    found = [(row.value, row.origin) for row in plain.inputs if row.name == "peer_to_peer"]
+    assert found == [("off", "default")]
+    elsewhere = estimate("qwen2.5-14b", "L4:4", **{**load, "instance": None})
+    assert [row.value for row in elsewhere.inputs if row.name == "peer_to_peer"] == ["on"]

@@ -52,7 +52,7 @@ def replicas(*tensor_parallel: int) -> Candidates:
     return Candidates(
         Palette((GPU,), (arch.weights,), (kv_precision(arch.weights, find_engine("vllm")),), (find_engine("vllm"),)),
         accelerator=zero, weight_format=zero, kv_precision=zero, engine=zero, tp=tp, pp=zero + 1, ep=zero + 1,
-        attention_dp=zero + 1, link_is_pcie=tp > 1, link_bytes_per_s=np.where(tp > 1, 16e9, 0.0),
+        attention_dp=zero + 1, link_is_pcie=tp > 1, through_host=tp < 0, link_bytes_per_s=np.where(tp > 1, 16e9, 0.0),
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ def shipped_step_model(name: str, profile: EngineProfile, gpu: str, tp: int) -> 
         ep=zero + 1,
         attention_dp=zero + 1,
         link_is_pcie=np.array([is_pcie]),
+        through_host=np.array([False]),
         link_bytes_per_s=np.array([rate]),
     )
     return StepModel.build(arch, candidates, calibration())

@@ -46,6 +46,7 @@ def model(name: str, gpu: str, engine: str = "vllm", ranks: tuple[int, ...] = (8
         ep=zero + 1,
         attention_dp=zero + 1,
         link_is_pcie=zero > 0,
+        through_host=zero > 0,
         link_bytes_per_s=zero + 450e9,
     )
     return StepModel.build(arch, candidates, calibration())

@@ -64,6 +64,7 @@ def model(name: str, gpu: str = "H200-SXM", layouts: tuple[Layout, ...] = LAYOUT
         ep=np.array([x.ep for x, _ in rows]),
         attention_dp=np.array([x.attention_dp for x, _ in rows]),
         link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
+        through_host=np.zeros(len(links), dtype=np.bool_),
         link_bytes_per_s=np.array([rate for _, rate in links]),
     )
     return StepModel.build(shipped_architecture(name), candidates, calibration())

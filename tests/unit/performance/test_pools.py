@@ -50,6 +50,7 @@ def model(tp: int = 4, attention_dp: int = 1, engine: str = "vllm", arch: str = 
     candidates = Candidates(
         Palette((accelerator,), (weights,), (BF16,), (load_engine(engine),)),
         zero, zero, zero, zero, tp * one, one, one, attention_dp * one,
+        through_host=np.array([False]),
         link_is_pcie=np.array([False]), link_bytes_per_s=np.array([450e9]),
     )  # fmt: skip
     return StepModel.build(arch_, candidates, load_calibration([accelerator]))

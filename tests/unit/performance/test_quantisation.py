@@ -56,6 +56,7 @@ def model(
         ep=zero + 1,
         attention_dp=zero + 1,
         link_is_pcie=np.zeros(1, dtype=np.bool_),
+        through_host=np.zeros(1, dtype=np.bool_),
         link_bytes_per_s=np.zeros(1),
     )
     return StepModel.build(shipped_architecture(name), candidates, calibration())

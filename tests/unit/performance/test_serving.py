@@ -80,6 +80,7 @@ def model(
         ep=zero + attention_dp,
         attention_dp=zero + attention_dp,
         link_is_pcie=np.array([False]),
+        through_host=np.array([False]),
         link_bytes_per_s=np.array([device.nvlink_bytes_per_s or 0.0]),
     )
     return StepModel.build(arch, candidates, calibration(gpu))

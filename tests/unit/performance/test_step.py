@@ -55,6 +55,7 @@ def model(
         ep=np.array([x.ep for x in layouts]),
         attention_dp=np.array([x.attention_dp for x in layouts]),
         link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
+        through_host=np.zeros(len(links), dtype=np.bool_),
         link_bytes_per_s=np.array([rate if link is None else link for _, rate in links]),
     )
     return StepModel.build(arch, candidates, calibration())
