@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from gpufleet.report.shown_currency import show_money_in
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIES = 3
 Tally = Counter[tuple[str, str]]
+Planned = dict[str, tuple[object, tuple[object, ...]]]
 RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -34,7 +36,7 @@ TALLY = pytest.StashKey[Tally]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random questions are answered by brute force: `make brute-force` asks 200."""
-    parser.addoption("--questions", type=int, default=30, help="random questions that brute force answers")
+    parser.addoption("--questions", type=int, default=20, help="random questions that brute force answers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -128,6 +130,32 @@ def ask_gpufleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGpufleet
         return subprocess.CompletedProcess(words, code, *(said(stream) for stream in (out, err)))
 
     return ask
+
+
+@pytest.fixture(scope="module")
+def planned_once() -> Iterator[Planned]:
+    """Plans that the command line made, by question and tables: one for all formats of an answer, until emptied."""
+    from gpufleet.api import plans
+    from gpufleet.cli import batch_answers, encoder_services
+
+    made: Planned = {}
+
+    def once(plan: Callable[..., object], request: object, *tables: object) -> object:
+        key = f"{plan.__name__} {request!r} {[id(each) for each in tables]}"
+        if key not in made:
+            made[key] = plan(request, *tables), tables
+        return made[key][0]
+
+    named = {
+        plans: ("plan_serve",),
+        batch_answers: ("plan_batch", "plan_encoder_batch"),
+        encoder_services: ("plan_encoder_serve",),
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        for module, names in named.items():
+            for name in names:
+                patched.setattr(module, name, partial(once, getattr(module, name)))
+        yield made
 
 
 def said(stream: io.TextIOWrapper) -> str:

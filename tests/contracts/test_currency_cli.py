@@ -44,6 +44,9 @@ EVERY = {
 EURO = ("--currency", "EUR@0.92")
 
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
+
 def amounts(page: str, pattern: str) -> list[float]:
     return [float(text.replace(",", "")) for text in re.findall(pattern, page)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conftest import RunGpufleet
+from tests.conftest import Planned, RunGpufleet
 
 from gpufleet.cli import main
 from gpufleet.inputs.preferences import preferences
@@ -30,7 +30,7 @@ IDS = ["job", "service", "recordings", "images", "translations", "nothing"]
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(planned_once: Planned, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Exit code and standard output of a command line that must not complain."""
     monkeypatch.setenv("COLUMNS", "80")
 

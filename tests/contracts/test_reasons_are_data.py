@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, Planned
 
 from gpufleet.cli import main
 from gpufleet.domain.reason import Reason
@@ -77,7 +77,7 @@ def test_there_are_thirty_questions_and_more() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_an_answer_is_the_same_without_its_sentences(
-    question: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    question: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, planned_once: Planned
 ) -> None:
     said_code, said = asked(question, "json", capsys)
     _, page = asked(question, "table", capsys)
@@ -85,6 +85,7 @@ def test_an_answer_is_the_same_without_its_sentences(
         if getattr(module, "sentence", None) is words.sentence and module is not words:
             monkeypatch.setattr(module, "sentence", code_alone)
     monkeypatch.setattr(words, "sentence", code_alone)
+    planned_once.clear()
     bare_code, bare = asked(question, "json", capsys)
     bare_page_code, bare_page = asked(question, "table", capsys)
     assert said_code == bare_code == bare_page_code

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import RunGpufleet
+from tests.conftest import Planned, RunGpufleet
 
 from gpufleet.cli import main
 from gpufleet.cli.verbs import SUCH_AS
@@ -22,7 +22,7 @@ WIDEST = 80
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(planned_once: Planned, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Exit code and standard output of a command line that must not complain."""
 
     def run(*words: str) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import cases
 
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer
 from gpufleet.compat.classic.config import config_of
@@ -75,7 +76,7 @@ def outcome(name: str, text: str) -> str:
 
 
 @given(st.sampled_from(list(FILES)), st.sampled_from((torn, twisted)), st.integers(0, 2**63))
-@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=cases(2000, 20_000), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 def test_a_mutated_file_works_or_gives_one_clear_message(name: str, mutate: Mutation, seed: int) -> None:
     said = outcome(name, mutate(SHIPPED[name], random.Random(seed)))
     assert said == "works" or 20 < len(said) < 2000

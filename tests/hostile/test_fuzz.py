@@ -1,4 +1,4 @@
-"""Two hundred hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
+"""Two hundred and fifty hostile commands: an answer or one message each. `make fuzz` asks as many as you like."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.hostile.fuzz import Outcome, Report, Tries, faults, tried
 from tests.hostile.mutations import every_option
 from tests.hostile.valid_questions import SERVE, Question
 
-SEED, TRIES = 3, cases(200, 1000)
+SEED, TRIES = 3, cases(250, 1000)
 SOUND = Question((*SERVE, "-o", "json"))
 
 

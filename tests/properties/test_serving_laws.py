@@ -9,6 +9,7 @@ from functools import lru_cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import cases
 
 from gpufleet.api import ServeRequest, estimate, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -27,7 +28,7 @@ MACHINES = (
     ("nebius", "gpu-b200-sxm_8gpu-160vcpu-1792gb"),
 )
 
-few = settings(max_examples=settings().max_examples * 3 // 10)  # a plan takes a while: 30, and 9 in `make quick`
+few = settings(max_examples=settings().max_examples * cases(2, 10) // 10)  # a plan takes a while: 20, or 100
 engines = st.sampled_from(["vllm", "sglang", "tensorrt-llm"])
 replicas = st.sampled_from(
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from gpufleet.api import estimate_encoder, fit
 from gpufleet.architecture.parameters import num_parameters
@@ -143,10 +144,10 @@ def cheapest(entry: RightSize, context_tokens: float) -> str:
     """The cheapest machine on AWS, on demand, whose GPUs hold it; their fewest."""
     tables = load_catalog()
     wanted = OfferFilter(clouds=["aws"], price_kinds={PriceKind.ON_DEMAND})
+    held = cache(lambda gpu, number: is_held(entry, gpu, number, context_tokens))
     for offer in sorted(matching_offers(tables, wanted), key=lambda offer: offer.price_per_instance_usd_per_hour):
         machine = tables.instance_of(offer)
-        numbers = range(1, int(machine.gpu_count) + 1)
-        number = next((n for n in numbers if is_held(entry, machine.accelerator, n, context_tokens)), None)
+        number = next((n for n in range(1, int(machine.gpu_count) + 1) if held(machine.accelerator, n)), None)
         if number is not None:
             price = usd_per_hour(offer.price_per_instance_usd_per_hour)
             return f"{number}x {machine.accelerator} on {machine.name}, {price}"
