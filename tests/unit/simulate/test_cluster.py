@@ -88,6 +88,17 @@ def test_a_sample_counts_who_runs_who_waits_blocks_that_are_used_and_replicas_th
     assert running.samples[-1][0] == pytest.approx(2.0 + STEP_S, abs=STEP_S)
 
 
+def test_a_prompt_that_is_begun_runs_and_one_whose_step_ends_it_does_too() -> None:
+    """Of 600 tokens 512 fit into the first step."""
+    roomy = Copy(replace(RULES, num_blocks=1000), COPY.table)
+    running = Running(replicas_of(roomy, 1), asked((0.0, 600, 1)))
+    counts = []
+    for steps in (0.5, 1.5, 2.5):
+        running.run(steps * STEP_S, UNLIMITED)
+        counts.append(running.samples[-1][1])
+    assert counts == [1, 1, 0]
+
+
 def test_where_no_replica_is_there_all_wait_and_nothing_is_used() -> None:
     gone = Cluster((COPY,), (Member(),), changes=(Change(0.0, 0, OFF), Change(2.0, 0, READY)))
     running = Running(gone, asked((1.0, 4, 1), (1.0, 4, 1)))
