@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.api.fleets import solved_by_name
 from gpufleet.api.prepared import Prepared
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.network_latency import NetworkLatency
@@ -117,6 +117,15 @@ def test_where_the_network_is_not_known_nothing_is_served() -> None:
     service = Service.of_users(p.question, p.calibration, reach_of())
     best = int(np.argmax(service.whole_requests_per_s))
     assert service.rates_from(THERE, [best])[1, 0] == 0
+    assert service.sustained_whole(best, THERE) == 0
+
+
+def test_several_classes_are_served_together_where_the_network_of_all_their_users_is_known() -> None:
+    kinds = tuple(RequestKind(name, 10.0, 1000, 200, "ttft.p95<600ms") for name in ("chat", "code"))
+    p = solved_by_name(replace(CHAT, rate=1.0, slo=None, classes=kinds), load_catalog())
+    service = Service.of_users(p.question, p.calibration, reach_of())
+    best = int(np.argmax(service.whole_requests_per_s))
+    assert 0 < service.sustained_whole(best, HERE) < service.whole_requests_per_s[best]
     assert service.sustained_whole(best, THERE) == 0
 
 
