@@ -67,7 +67,7 @@ def test_a_job_that_waits_for_gpus_names_three_of_those_whose_it_takes() -> None
 
 
 def test_a_job_waits_for_the_end_of_maintenance_or_for_a_gap_that_is_long_enough() -> None:
-    closed = replace(OWN, outages=(Outage(0.0, 2 * SLOT_S, 1),))
+    closed = replace(OWN, outages=(Outage(0.0, 2 * SLOT_S, 1), Outage(9 * SLOT_S, 10 * SLOT_S, 1)))
     assert nows([(0, 2, 1)], job("wide", ("own", 4, 1)), pools=(closed,)) == [
         Reason.of("schedule_maintenance", pool="own")
     ]

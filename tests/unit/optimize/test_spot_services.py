@@ -80,7 +80,7 @@ def test_the_cheapest_that_keeps_a_target_is_taken_or_of_those_that_come_nearest
 
 
 def test_what_misses_a_target_by_a_fifth_of_what_it_leaves_is_near() -> None:
-    every = tried((0.87, 1.0), (0.881, 4.0), (0.99, 3.0), (0.95, 2.0))
+    every = tried((0.87, 1.0), (0.9 - 0.2 * (1 - 0.9), 4.0), (0.99, 3.0), (0.95, 2.0))
     assert places(every.nearest(0.9, 9)) == [3, 2, 1]
     assert places(every.nearest(0.9, 2)) == [3, 2]
     assert places(every.nearest(0.999, 9)) == [2]

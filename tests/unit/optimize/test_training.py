@@ -14,6 +14,7 @@ import pytest
 from gpufleet.api.training import TrainRequest, counts_of, training_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.network import WHOLE_MACHINE_GPUS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections
@@ -290,3 +291,19 @@ def test_no_number_of_gpus_is_done_a_second_after_it_has_started() -> None:
 def test_a_part_of_a_gpu_trains_nothing_and_a_whole_one_does() -> None:
     search, instance = TrainingSearch(question(), CALIBRATION), question().instances[0]
     assert [search.runs_on(replace(instance, gpu_count=count)) for count in (0.5, 0.99, 1.0)] == [False, False, True]
+
+
+def test_machines_of_few_gpus_work_alone_where_they_are_not_joined_or_nobody_knows_their_network() -> None:
+    q = question()
+    few = TrainingSearch(replace(q, goal=replace(q.goal, joins_small_machines=False)), CALIBRATION)
+    both = TrainingSearch(q, CALIBRATION)
+    for device, (host, machine) in enumerate(zip(both.hosts, both.machines, strict=True)):
+        if machine.num_gpus >= WHOLE_MACHINE_GPUS:
+            assert few.most_joined(device) == both.most_joined(device) == math.inf
+        else:
+            assert few.most_joined(device) == 1
+            assert both.most_joined(device) == (MOST_SMALL_MACHINES if host[-1] else 1)
+    counted = TrainingSearch(question(gpus=("L40S:4",)), CALIBRATION)
+    known = [device for device, host in enumerate(counted.hosts) if host[-1] and counted.machines[device].num_gpus < 8]
+    unjoined = replace(counted.question, goal=replace(counted.question.goal, joins_small_machines=False))
+    assert {TrainingSearch(unjoined, CALIBRATION).most_joined(device) for device in known} == {MOST_SMALL_MACHINES}

@@ -88,6 +88,17 @@ def test_a_sample_counts_who_runs_who_waits_blocks_that_are_used_and_replicas_th
     assert running.samples[-1][0] == pytest.approx(2.0 + STEP_S, abs=STEP_S)
 
 
+def test_a_prompt_that_is_begun_runs_and_one_whose_step_ends_it_does_too() -> None:
+    """Of 600 tokens 512 fit into the first step."""
+    roomy = Copy(replace(RULES, num_blocks=1000), COPY.table)
+    running = Running(replicas_of(roomy, 1), asked((0.0, 600, 1)))
+    counts = []
+    for steps in (0.5, 1.5, 2.5):
+        running.run(steps * STEP_S, UNLIMITED)
+        counts.append(running.samples[-1][1])
+    assert counts == [1, 1, 0]
+
+
 def test_where_no_replica_is_there_all_wait_and_nothing_is_used() -> None:
     gone = Cluster((COPY,), (Member(),), changes=(Change(0.0, 0, OFF), Change(2.0, 0, READY)))
     running = Running(gone, asked((1.0, 4, 1), (1.0, 4, 1)))
@@ -186,3 +197,13 @@ def test_the_host_takes_as_long_beside_others_as_alone_where_nothing_else_is_tol
     slow = EngineRules(largest_batch=4, step_tokens=512, num_blocks=100, launches_s=0.5)
     done = replay(replicas_of(Copy(slow, table_of(STEP_S)), 1), asked((0.0, 8, 50), (0.545, 8, 1)))
     assert done.first_token_s == pytest.approx([0.5, 0.55 + 0.5])
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_steps_between_two_batches_of_the_table_lie_between_them(count: int) -> None:
+    """Three sequences: half way from two to four; five: a quarter of the way from four to eight."""
+    table = table_of(STEP_S, sequence_s=0.001)
+    roomy = Copy(replace(RULES, largest_batch=8, num_blocks=1000), table)
+    done = replay(replicas_of(roomy, 1), asked(*[(0.0, 8, 11)] * count))
+    alone_s, together_s = STEP_S + 0.001, STEP_S + count * 0.001
+    assert done.finish_s[0] - done.first_token_s[0] == pytest.approx(alone_s + 9 * together_s)

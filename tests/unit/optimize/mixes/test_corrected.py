@@ -17,6 +17,7 @@ from gpufleet.optimize.mixes import search
 from gpufleet.optimize.mixes.corrected import (
     as_sent,
     corrected_mix,
+    cut_as,
     on_one_type,
     parted,
     proved_to,
@@ -190,3 +191,18 @@ def test_requests_that_do_not_go_together_part_and_what_was_proved_before_stays(
 def rates_of(asked: Posed) -> FloatArray:
     """The planned rate of each bucket of the one service."""
     return asked.services[0].planned_requests_per_s
+
+
+def test_a_mix_of_whole_requests_is_the_same_where_they_are_told_apart(plain: Posed) -> None:
+    whole = posed_of(understood_mix(MixRequest(), [CHAT], None, load_catalog()), is_cut=False)
+    one = on_one_type(whole)
+    assert one is not None
+    told = cut_as(plain, whole, one)
+    assert told is not None
+    assert (told.mix.machines.sum(), told.mix.units.sum()) == (one.mix.machines.sum(), one.mix.units.sum())
+    assert told.mix.usd_per_hour == pytest.approx(one.mix.usd_per_hour)
+    assert told.mix.share.sum(axis=1) == pytest.approx(1.0)
+    elsewhere = replace(plain, ways=tuple(replace(way, request_class="none") for way in plain.ways))
+    assert cut_as(elsewhere, whole, one) is None
+    tight = replace(one, mix=replace(one.mix, units=np.minimum(one.mix.units, 0.5)))
+    assert cut_as(plain, whole, tight) is None

@@ -202,8 +202,9 @@ def test_of_a_loss_only_what_is_left_makes_up_for_it() -> None:
         ([1.0, 0.0, 0.0], 1, [1.0, 0.0, 2.0]),
         ([5.0, 0.0, 0.0], None, [5.0, 0.0, 0.0]),
         ([0.0, 0.0, 1.0], None, [0.0, 0.0, 3.0]),
+        ([3.0, 1.0, 0.0], None, [4.0, 1.0, 0.0]),
     ],
-    ids=["the cheapest", "of the one named", "not where it has no room for all", "enough", "some there"],
+    ids=["the cheapest", "of the one named", "not where it has no room for all", "enough", "some there", "none left"],
 )
 def test_replicas_that_are_missing_are_of_the_way_where_they_cost_least(
     held: list[float], only: int | None, found: list[float]

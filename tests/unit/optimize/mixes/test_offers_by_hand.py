@@ -13,6 +13,7 @@ import pytest
 
 from gpufleet.domain.mix import Loss, MachineLimit, Mix, MixProblem
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.optimize.mixes import corrected
 from gpufleet.optimize.mixes.corrected import (
     ENOUGH,
     Rated,
@@ -247,3 +248,32 @@ def test_effort_is_counted_in_iterations_or_in_seconds_and_parts_are_of_what_is_
     assert not counted.meter.is_cut
     assert counted.part(0.5).end_ratio == 1.0
     assert (used(1.0, 0.0), used(1.0, 4.0), used(1.0, math.inf)) == (1.0, 0.25, 0.0)
+
+
+# --- what a loss leaves ---
+
+
+def test_what_is_missing_is_the_most_of_all_losses_split_anew_or_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six and three units are needed of six and four; after the first loss five and two, split anew for less."""
+    mix = found([6, 4], [6, 4], 22.0).mix
+    other = np.array([[0.0, 1.0], [0.0, 1.0]])
+    needs = {1.0: (np.array([6.0, 3.0]), None), 0.0: (np.array([0.0, 4.5]), None)}
+    monkeypatch.setattr(corrected, "as_sent", lambda posed, problem, share: needs[float(share[0, 0])])
+    posed: Any = None
+
+    def missing(*left: tuple[float, float], share: Any = other) -> Rated:
+        monkeypatch.setattr(corrected, "split_anew", lambda *_: share)
+        monkeypatch.setattr(corrected, "all_that_is_left", lambda *_: iter([np.array(each) for each in left]))
+        return corrected.rated(posed, problem(), mix)
+
+    assert missing().missing_units.tolist() == [0.0, 0.0]
+    assert missing((6.0, 3.0)).over_ratio.tolist() == [1.0, 1.0], "it holds as it is: nothing is split anew"
+    assert missing((5.0, 2.0), share=None).missing_units.tolist() == [1.0, 1.0]
+    anew = missing((5.0, 2.0))
+    assert (anew.missing_units.tolist(), anew.over_ratio.tolist()) == ([0.0, 2.5], [1.0, 1.0])
+    assert missing((5.0, 4.0), (0.0, 3.0)).missing_units.tolist() == [0.0, 1.5]
+    needs[0.0] = (np.array([0.0, 10.0]), None)
+    assert missing((5.0, 9.0)).over_ratio.tolist() == [1.0, 2.0]
+    needs[0.0] = (np.array([0.0, np.inf]), None)
+    assert missing((5.0, 9.0)).clashes.tolist() == [[False, True], [False, True]]
+    assert not missing().clashes.any()

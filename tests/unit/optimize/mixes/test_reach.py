@@ -10,13 +10,13 @@ import pytest
 
 from gpufleet.api.fleets import solved_by_name
 from gpufleet.api.prepared import Prepared
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.place import Place
 from gpufleet.optimize.mixes.rates import Service
-from gpufleet.optimize.mixes.reach import Reach, UserGroup, probing, rates_over
+from gpufleet.optimize.mixes.reach import Reach, UserGroup, as_planned, probing, rates_over
 from gpufleet.provenance import Grade
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<600ms,tpot.p95<60ms", clouds=["aws"], gpus=["L40S"])
@@ -120,9 +120,29 @@ def test_where_the_network_is_not_known_nothing_is_served() -> None:
     assert service.sustained_whole(best, THERE) == 0
 
 
+def test_several_classes_are_served_together_where_the_network_of_all_their_users_is_known() -> None:
+    kinds = tuple(RequestKind(name, 10.0, 1000, 200, "ttft.p95<600ms") for name in ("chat", "code"))
+    p = solved_by_name(replace(CHAT, rate=1.0, slo=None, classes=kinds), load_catalog())
+    service = Service.of_users(p.question, p.calibration, reach_of())
+    best = int(np.argmax(service.whole_requests_per_s))
+    assert 0 < service.sustained_whole(best, HERE) < service.whole_requests_per_s[best]
+    assert service.sustained_whole(best, THERE) == 0
+
+
 def test_users_who_share_a_replica_are_held_to_the_limit_of_those_farther_off() -> None:
     p = prepared()
     service = Service.of_users(p.question, p.calibration, reach_of())
     best = int(np.argmax(service.whole_requests_per_s))
     alone = service.rates_from(HERE, [best])[:, 0]
     assert service.sustained_whole(best, HERE) == pytest.approx(alone.min(), rel=1e-6)
+
+
+def test_a_network_is_planned_as_late_as_the_confidence_asks_with_what_varies_around_it() -> None:
+    known = NetworkLatency(0.1, 0.15, 0.09, 0.12, Grade.MEASURED, "here")
+    assert as_planned(known, 0.5) == known
+    late = as_planned(known, 0.9)
+    assert (late.median_s, late.p95_s, late.low_s, late.high_s) == pytest.approx((0.12, 0.17, 0.09, 0.12))
+    surer = as_planned(known, 0.99)
+    assert surer.high_s == surer.median_s > 0.12
+    none = trip(0.0, 0.0)
+    assert as_planned(none, 0.9) is none
