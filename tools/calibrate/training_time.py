@@ -62,8 +62,6 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "figures.score_bytes": (12.0, 0.3),
     "figures.hidden_bytes": (60.0, 0.3),
     "figures.hidden_bytes_eager": (120.0, 0.3),
-    "figures.routed_bytes": (12.0, 0.5),
-    "figures.expert_slowness": (1.1, 0.25),
     "figures.recurrent_bytes": (130.0, 0.3),
     "figures.biased_bytes": (90.0, 0.3),
     "figures.expert_layer_s": (1.5e-3, 0.5),
@@ -81,7 +79,7 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
 OF_EXPERTS = tuple(
     f"figures.{name}"
     for name in (
-        *("routed_bytes", "expert_slowness", "expert_exposed", "expert_layer_s"),
+        *("expert_exposed", "expert_layer_s"),
         *("expert_grouped_ratio", "recurrent_bytes", "biased_bytes"),
     )
 )

@@ -23,11 +23,11 @@ class TrainingTimeConstants:
       `flash_1_ratio` of version 2; backward passes reach `backward_attention_ratio` of the forward one's rate. Without
       flash `score_bytes` move for each score.
     - element-wise bytes: `hidden_bytes` (`.._eager`) a token and hidden element, `mlp_bytes` an inner one,
-      `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` one that adapters touch.
+      `logit_bytes` a logit, `adapter_bytes` one that adapters touch.
     - adapters: products as narrow as a rank reach `narrow_product_ratio` of the peak.
-    - experts: products take `expert_slowness` times as long; a layer waits `expert_layer_s` for the host, of which
-      `expert_grouped_ratio` remains since the generation's `expert_grouped_year`. `recurrent_bytes` an element that
-      passes through states, `biased_bytes` an inner one of experts with biases, whose activation is not fused.
+    - experts: a layer waits `expert_layer_s` for the host, of which `expert_grouped_ratio` remains since
+      `expert_grouped_year` of a generation. `recurrent_bytes` an element that passes through states, `biased_bytes` an
+      inner one of experts with biases, whose activation is not fused.
     - links reach `link_ratio` of their rate, `shard_link_ratio` beside computing, networks `network_ratio`; a
       collective takes `latency_s` a rank. Of traffic `tensor_exposed` (`.._eager`), `expert_exposed` and at least
       `shard_exposed` is waited for; data parallelism hides behind `hidden_ratio` (`.._eager`) of the computing.

@@ -83,15 +83,14 @@ class Shards:
 class Kernels:
     """What each shard computes for a micro-batch of the whole model, its head apart.
 
-    `products` and `head` in seconds, `routed` marks the products of routed experts,
-    `closing` the last one of each layer; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
-    element-wise kernels of all layers touch, `logits`, `dispatched_elements` that tokens bring to experts, and
-    `recurrent_elements` that pass through states instead of attention; `biased_elements` inside experts with biases.
+    `products` and `head` in seconds, `closing` marks the last product of each layer; `attention_flop` of a forward
+    pass; `hidden_elements` and `mlp_elements` that element-wise kernels of all layers touch, `logits`,
+    `dispatched_elements` that tokens bring to experts, `recurrent_elements` that pass through states instead of
+    attention, and `biased_elements` inside experts with biases.
     """
 
     products: Passes
     head: Passes
-    routed: BoolArray
     closing: BoolArray
     attention_flop: FloatArray
     score_elements: FloatArray
@@ -132,7 +131,6 @@ class KernelModel:
         return Kernels(
             products=self._passes(shards, products, narrow),
             head=self._passes(shards, [head], (wide,)),
-            routed=np.array([each.part == "experts" for each in products]),
             closing=np.array([each.is_closing for each in products]),
             attention_flop=self._attention_flop() * shards.micro_batch / shards.cp / ranks,
             score_elements=self._score_elements() * shards.micro_batch / shards.cp / ranks,

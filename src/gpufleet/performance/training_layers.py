@@ -87,24 +87,17 @@ def product_seconds(time: TrainingTime) -> tuple[FloatArray, FloatArray]:
     """Products forward and backward; frozen weights have no gradient of their own."""
     wide, narrow = time.of_shard("wide_ratio"), time.of_shard("narrow_ratio")
     p, frozen = time.kernels.products, time.recipe.is_frozen_base
-    slower = expert_slowdown(time)[:, None]
-    forward, of_inputs = (summed(each * slower, wide, narrow) for each in (p.forward, p.of_inputs))
-    of_weights = 0.0 if frozen else summed(p.of_weights * slower, wide, narrow)
+    forward, of_inputs = (summed(each, wide, narrow) for each in (p.forward, p.of_inputs))
+    of_weights = 0.0 if frozen else summed(p.of_weights, wide, narrow)
     return forward, of_inputs + of_weights
-
-
-def expert_slowdown(time: TrainingTime) -> FloatArray:
-    """How many times as long products of routed experts take as one product: grouping, permutation, uneven loads."""
-    return np.where(time.kernels.routed, time.constants.value("expert_slowness"), 1.0)
 
 
 def closing_seconds(time: TrainingTime) -> FloatArray:
     """Last products of all layers forward, where recomputing stops before them; else nothing."""
     if not time.recipe.stops_early:
         return np.zeros(len(time.shards))
-    slower = expert_slowdown(time) * time.kernels.closing
     wide, narrow = time.of_shard("wide_ratio"), time.of_shard("narrow_ratio")
-    return summed(time.kernels.products.forward * slower[:, None], wide, narrow)
+    return summed(time.kernels.products.forward * time.kernels.closing[:, None], wide, narrow)
 
 
 def summed(passes: FloatArray, wide: FloatArray, narrow: FloatArray) -> FloatArray:
@@ -140,7 +133,6 @@ def streamed_seconds(time: TrainingTime) -> FloatArray:
     k, c, shards = time.kernels, time.constants, time.shards
     per_hidden = c.value("hidden_bytes" if time.recipe.compiled else "hidden_bytes_eager")
     moved = per_hidden * k.hidden_elements / shards.tp + 2 * c.value("mlp_bytes") * k.mlp_elements
-    moved = moved + c.value("routed_bytes") * k.dispatched_elements
     moved = moved + c.value("recurrent_bytes") * k.recurrent_elements + c.value("biased_bytes") * k.biased_elements
     return np.asarray(moved / time.of_shard("bandwidth_bytes_per_s"))
 
