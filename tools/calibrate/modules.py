@@ -167,6 +167,7 @@ def model_of(gpu: str, engine: str, shipped: str) -> StepModel:
         attention_dp=zero + 1,
         link_is_pcie=zero > 0,
         link_bytes_per_s=np.ones(len(RANKS)),
+        through_host=zero > 0,
     )
     return StepModel.build(arch, candidates, calibration)
 

@@ -340,6 +340,7 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
         attention_dp=np.array([p.layout.attention_dp for p in points]),
         link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
         link_bytes_per_s=np.array([rate for _, rate in links]),
+        through_host=zeros > 0,
     )
 
 
