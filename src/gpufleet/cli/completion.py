@@ -157,6 +157,13 @@ def arrival_names() -> list[str]:
     return list(ARRIVALS)
 
 
+def stack_names() -> list[str]:
+    """Software that trains."""
+    from gpufleet.domain.training import Stack
+
+    return [stack.value for stack in Stack]
+
+
 def price_kinds() -> list[str]:
     """Kinds of prices."""
     from gpufleet.domain.offer import PriceKind
@@ -173,6 +180,7 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "--region": region_names,
     "--regions": region_names,
     "--engine": engine_names,
+    "--stack": stack_names,
     "--pricing": price_kinds,
     "--kind": price_kinds,
     "--accept": machine_names,
