@@ -151,7 +151,7 @@ def settled(values: Mapping[str, float]) -> dict[str, float]:
     """What follows from the fitted values: generations without runs."""
     v = dict(values)
     of = lambda table, *names: float(np.exp(np.mean([np.log(v[f"{table}.{n}"]) for n in names])))  # noqa: E731
-    for name in ("fused.Ampere", "fused.Ada", "flash_2.Ada"):
+    for name in ("fused.Ampere", "fused.Ada", "flash_2.Ada", "fused.Blackwell card", "flash_2.Blackwell card"):
         v[f"attention_{name}"] = v["attention_flash_2.Ampere"]
     v["attention_flash_2.Blackwell"] = float(np.sqrt(v["attention_fused.Blackwell"] * v["attention_flash_2.Hopper"]))
     v["sustained.usual"] = of("sustained", "Ampere", "Hopper", "Blackwell")

@@ -20,7 +20,7 @@ from gpufleet.units import GB
 
 LANES, FIRST_GENERATION = 16, 3
 NVFP4 = "nvfp4"
-CARDS, CARDS_OF = "12.", "Ada"
+CARDS, CARDS_OF = "12.", "Blackwell card"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +116,11 @@ class MachineFigures:
 
 
 def kernel_generation(gpu: Accelerator) -> str:
-    """The generation whose kernels run on a GPU: cards of Blackwell (compute capability 12) have Ada's instructions.
+    """The generation whose kernels run on a GPU: cards of Blackwell (compute capability 12) are none of B200's.
 
     >>> from gpufleet.catalog.load import load_catalog
     >>> [kernel_generation(load_catalog().accelerators[name]) for name in ("B200", "RTX-5090")]
-    ['Blackwell', 'Ada']
+    ['Blackwell', 'Blackwell card']
     """
     return CARDS_OF if (gpu.compute_capability or "").startswith(CARDS) else gpu.generation
 
