@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
@@ -66,6 +66,19 @@ FILE_READERS = {
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
+
+
+def each_package(modules: Sequence[Path]) -> pytest.MarkDecorator:
+    """A test for the modules of each folder: what is wrong is told by module."""
+    folders = {
+        folder: [p for p in modules if p.parent == folder] for folder in dict.fromkeys(p.parent for p in modules)
+    }
+    return pytest.mark.parametrize("paths", folders.values(), ids=map(name_of, folders))
+
+
+def told(paths: Sequence[Path], faults_of: Callable[[Path], object]) -> dict[str, object]:
+    """The faults of each module that has any."""
+    return {name_of(path): faults for path in paths if (faults := faults_of(path))}
 
 
 @cache
@@ -151,33 +164,43 @@ def test_the_search_for_conversions_finds_what_it_should(source: str, is_convers
     assert bool(conversion_literals(source)) is is_conversion
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.name != "units.py"], ids=name_of)
-def test_units_are_converted_by_name(path: Path) -> None:
-    assert conversion_literals(path.read_text(encoding="utf-8")) == []
+@each_package([p for p in MODULES if p.name != "units.py"])
+def test_units_are_converted_by_name(paths: list[Path]) -> None:
+    assert told(paths, lambda path: conversion_literals(path.read_text(encoding="utf-8"))) == {}
 
 
-@pytest.mark.parametrize("path", CORE, ids=name_of)
-def test_the_core_touches_no_file_network_clock_or_dice(path: Path) -> None:
+@each_package(CORE)
+def test_the_core_touches_no_file_network_clock_or_dice(paths: list[Path]) -> None:
+    assert told(paths, foreign_modules) == {}
+
+
+def foreign_modules(path: Path) -> set[str]:
+    """What a module of the core imports that may touch them."""
     allowed = PURE_LIBRARY | ({"pydantic"} if "results" in path.parts else set())
     allowed |= {"importlib"} if path.name == "compiled.py" else set()  # the compiler is there or it is not
     allowed |= {"importlib", "ortools"} if name_of(path) in SOLVING else set()  # the same of the solver
-    foreign = {m for m in imported_modules(tree_of(path)) if m.partition(".")[0] not in allowed}
-    assert foreign == set()
+    return {m for m in imported_modules(tree_of(path)) if m.partition(".")[0] not in allowed}
 
 
-@pytest.mark.parametrize("path", CORE, ids=name_of)
-def test_the_core_asks_no_time_no_dice_and_prints_nothing(path: Path) -> None:
-    calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+@cache
+def calls_of(path: Path) -> set[str]:
+    """What a module calls, as it is written."""
+    return {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+
+
+@each_package(CORE)
+def test_the_core_asks_no_time_no_dice_and_prints_nothing(paths: list[Path]) -> None:
     forbidden = re.compile(
         r"print|open|input|exec|eval|breakpoint|.*\.(now|today|utcnow)|(np|numpy)\.random\..*|np\.load.*"
     )
-    assert {call for call in calls if forbidden.fullmatch(call)} == set()
+    assert told(paths, lambda path: {call for call in calls_of(path) if forbidden.fullmatch(call)}) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if "report" in p.parts], ids=name_of)
-def test_reports_know_results_and_no_equation(path: Path) -> None:
+@each_package([p for p in MODULES if "report" in p.parts])
+def test_reports_know_results_and_no_equation(paths: list[Path]) -> None:
     equations = {f"gpufleet.{p}" for p in CORE_PACKAGES if p not in ("results", "domain")} | {"numpy"}
-    assert not [m for m in imported_modules(tree_of(path)) if m.startswith(tuple(equations))]
+    named = tuple(equations)
+    assert told(paths, lambda path: [m for m in imported_modules(tree_of(path)) if m.startswith(named)]) == {}
 
 
 def test_only_the_catalog_reads_the_data() -> None:
@@ -192,14 +215,13 @@ def test_only_one_place_asks_what_day_it_is() -> None:
     assert asking == {"catalog/current_date.py"}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) not in FILE_READERS], ids=name_of)
-def test_files_of_users_are_looked_up_listed_and_read_in_one_place(path: Path) -> None:
+@each_package([p for p in MODULES if name_of(p) not in FILE_READERS])
+def test_files_of_users_are_looked_up_listed_and_read_in_one_place(paths: list[Path]) -> None:
     """Elsewhere a name that is too long, a NUL or a locked folder would be a traceback."""
-    calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
     raising = (
         r"open|tomllib\.loads?|(?!os\.path\.).*\.(is_file|is_dir|exists|expanduser|iterdir|r?glob|read_text|read_bytes)"
     )
-    assert {call for call in calls if re.fullmatch(raising, call)} == set()
+    assert told(paths, lambda path: {call for call in calls_of(path) if re.fullmatch(raising, call)}) == {}
 
 
 @pytest.mark.parametrize(
@@ -236,11 +258,15 @@ def test_every_folder_with_python_is_a_package() -> None:
     assert [name_of(p.parent) for p in MODULES if not (p.parent / "__init__.py").exists()] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_functions_are_short(path: Path) -> None:
+@each_package(MODULES)
+def test_functions_are_short(paths: list[Path]) -> None:
+    assert told(paths, long_functions) == {}
+
+
+def long_functions(path: Path) -> dict[str, int]:
+    """Functions of a module that are too long, and how long."""
     functions = [n for n in ast.walk(tree_of(path)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    long = {f.name: lines for f in functions if (lines := body_lines(f)) > LONGEST_FUNCTION_LINES}
-    assert long == {}
+    return {f.name: lines for f in functions if (lines := body_lines(f)) > LONGEST_FUNCTION_LINES}
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -265,12 +291,16 @@ def test_the_length_of_a_function_is_that_of_its_body(source: str, lines: int) -
     assert body_lines(function) == lines
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_what_is_public_is_explained(path: Path) -> None:
+@each_package(MODULES)
+def test_what_is_public_is_explained(paths: list[Path]) -> None:
+    assert told(paths, unexplained) == {}
+
+
+def unexplained(path: Path) -> list[str]:
+    """What is public of a module, itself included, and has no docstring."""
     tree = tree_of(path)
     nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n in public_nodes(tree)]
-    assert ast.get_docstring(tree), "the module has no docstring"
-    assert [n.name for n in nodes if not ast.get_docstring(n)] == []
+    return [*([] if ast.get_docstring(tree) else ["the module"]), *(n.name for n in nodes if not ast.get_docstring(n))]
 
 
 def public_nodes(tree: ast.Module) -> list[ast.AST]:

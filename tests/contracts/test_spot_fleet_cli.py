@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import cases
 
 import gpufleet
 from gpufleet.api.spot_fleet import fleet_on_spot
@@ -75,7 +76,7 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=8)
+@settings(max_examples=cases(5, 30))
 @given(
     machines=st.integers(1, 4),
     spot_usd=st.sampled_from([0.2, 0.5, 0.8, 0.95, 0.999, 1.3]),

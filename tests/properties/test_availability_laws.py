@@ -111,6 +111,7 @@ def test_zones_are_up_as_often_and_as_long_as_asked(name: str, ratio: float, up_
     assert up.mean() / lost * fit.tick_s == pytest.approx(up_h * HOUR, rel=0.08)
 
 
+@pytest.mark.slow
 def test_spare_capacity_is_normal_and_correlated_over_time_as_the_formula_says() -> None:
     zone = ZONES[:1]
     drawn = spare_capacity(dice(5), FIT, zone, 600, num_traces=1500)[:, 0]
@@ -121,6 +122,7 @@ def test_spare_capacity_is_normal_and_correlated_over_time_as_the_formula_says()
         assert (drawn[:, lag:] * drawn[:, :-lag]).mean() == pytest.approx(said, abs=0.05)
 
 
+@pytest.mark.slow
 def test_zones_of_a_region_fail_together_others_less() -> None:
     drawn = spare_capacity(dice(6), FIT, ZONES, 600, num_traces=1200)
     together = np.einsum("tix,tjx->ij", drawn, drawn) / drawn[:, 0].size

@@ -250,6 +250,7 @@ def test_more_memory_never_lowers_the_most_that_a_replica_sustains(name: str, le
 MATRICES_AND_CACHE = ("gemm", "experts", "attention decode", "latent decode", "latent absorb")
 
 
+@pytest.mark.slow
 @of_every_model
 def test_quantisation_never_adds_bytes(name: str) -> None:
     """Weights and KV cache that a decode step moves, and the products' operands with them, against 16 bits.
@@ -364,6 +365,7 @@ def begins_to_queue(scenario: str, q: Question, admitted: np.ndarray) -> np.ndar
     return is_short & (crowding > 1 - one_slot_less) & (scenario == "closed loop")
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_one_percent_more_of_anything_changes_results_by_less_than_ten(name: str, scenario: str) -> None:

@@ -31,6 +31,7 @@ def seconds(model: str, gpu: str, engine: str, length: int, batch: int) -> float
     return estimate_encoder(model, gpu, input_tokens=length, batch=batch, engine=engine).latency_s.value
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(models, runs, tokens, tokens, batches)
 def test_longer_sequences_are_never_faster(model: str, run: tuple[str, str], one: int, other: int, batch: int) -> None:
@@ -38,6 +39,7 @@ def test_longer_sequences_are_never_faster(model: str, run: tuple[str, str], one
     assert seconds(model, *run, short, batch) <= seconds(model, *run, long, batch) * (1 + NOISE)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(models, runs, tokens, batches, batches)
 def test_a_larger_batch_never_lowers_throughput_by_more_than_three_percent(
@@ -57,6 +59,7 @@ def test_no_pass_beats_the_arithmetic_of_its_gpu(model: str, run: tuple[str, str
     assert found.flop_per_input == pytest.approx(flop)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(("whisper-tiny", "whisper-large-v3", "whisper-large-v3-turbo")), gpus, st.integers(2, 448))
 def test_a_longer_answer_is_never_faster(model: str, gpu: str, answer: int) -> None:
@@ -75,6 +78,7 @@ def test_ranges_hold_the_expected_value_and_copies_add_up(model: str, gpu: str, 
     assert (rate.low or 0.0) <= rate.value <= (rate.high or 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(models, runs, tokens, batches)
 def test_memory_rises_with_batch_and_length(model: str, run: tuple[str, str], length: int, batch: int) -> None:

@@ -64,6 +64,7 @@ def test_whatever_is_found_keeps_everything_and_is_proved(group: int) -> None:
             assert greedy is None or greedy.usd_per_hour >= best.usd_per_hour * (1 - PROVED), seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", TINY)
 def test_nothing_is_cheaper_among_all_counts(seed: int) -> None:
     """Where a mix needs more units than are counted, it is cheaper than all that were."""
@@ -95,6 +96,7 @@ def test_whoever_may_do_more_pays_no_more(seed: int) -> None:
     assert is_no_dearer(replace(problem, limits=wider), usd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", WITH_A_MIX[:6])
 def test_an_offer_more_costs_no_more(seed: int) -> None:
     problem = replace(random_mix(seed), shares=(), limits=(), losses=())

@@ -234,6 +234,7 @@ def test_the_best_is_late_by_least_and_then_costs_least() -> None:
     assert ranked(outcomes[:1], has_deadlines=False)[1] == "mean_completion_s"
 
 
+@pytest.mark.slow
 def test_ours_looks_at_a_part_of_a_long_queue_and_every_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpufleet.optimize.schedule.replanning.MOST_PLANNED", 4)
     for seed in range(30):

@@ -149,6 +149,7 @@ def test_a_limit_that_cuts_the_search_is_told_in_the_headline(ask: Ask, monkeypa
     assert SchedulePlan.model_validate_json(plan.model_dump_json()) == plan
 
 
+@pytest.mark.slow
 def test_a_limit_that_cuts_nothing_changes_nothing(ask: Ask) -> None:
     """Neither a question that is proved before it, nor steps that are made before it."""
     for question, said in ((small_question(np.random.default_rng(1)), {}), (crowd(), {"steps": 20})):

@@ -42,6 +42,7 @@ def placed_by_edf(grid: Grid) -> list[Placement]:
     return found
 
 
+@pytest.mark.slow
 def test_five_hundred_random_schedules_keep_gangs_windows_dependencies_capacity_and_power() -> None:
     found, asked = [], 0
     for seed in range(PLACED):
@@ -121,6 +122,7 @@ def wider(grid: Grid) -> Grid:
     return Grid(pools, grid.asked, SLOT_S, grid.budget_usd)
 
 
+@pytest.mark.slow
 @needs_solver
 @pytest.mark.parametrize("eased", [later, cheaper, wider])
 def test_a_proven_optimum_is_never_worse_for_an_easier_question(eased: Callable[[Grid], Grid]) -> None:
@@ -226,6 +228,7 @@ def test_the_orders_of_the_relaxation_are_better_than_that_of_deadlines(
     assert min(grid.score(placed) for placed in orders) < grid.score(edf)
 
 
+@pytest.mark.slow
 @needs_solver
 def test_the_bound_of_a_crowded_pool_is_close() -> None:
     grid = crowded_grid()

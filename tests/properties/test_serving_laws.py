@@ -119,6 +119,7 @@ def test_faster_memory_never_delays_the_first_token_of_a_batch_or_a_lone_user(
         assert after.latency_s.value <= before.latency_s.value * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @few
 @given(replicas, engines, input_lengths, output_lengths)
 def test_a_request_twice_as_long_never_finds_room_for_more_users(replica, engine, prompt, output) -> None:

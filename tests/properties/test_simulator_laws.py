@@ -221,6 +221,7 @@ def test_a_replay_is_the_same_again_and_in_parts(cluster: Cluster, asked: Reques
     assert digest(running.replay()) == whole
 
 
+@pytest.mark.slow
 @settings(max_examples=FEWER)
 @given(clusters(is_open=True), requests(), seeds)
 def test_what_is_stopped_is_marked_and_true_as_far_as_it_goes(cluster: Cluster, asked: Requests, seed: int) -> None:

@@ -108,6 +108,7 @@ def test_an_independent_play_over_several_places_pays_and_ends_the_same(
         assert int(ran.losses[0]) == lost
 
 
+@pytest.mark.slow
 @given(jobs.map(lambda job: replace(job, restart_s=600.0 * round(job.restart_s / 600), loss_s=0.0)), runs)
 def test_foresight_is_never_dearer_than_a_policy(job: DeadlineJob, pieces: list[int]) -> None:
     market = long_enough(market_of(pieces), job)
@@ -186,6 +187,7 @@ def test_who_loses_a_machine_goes_on_at_another_place() -> None:
     assert float(spot_optimum(job, market, HERE)[0]) == pytest.approx(48.4), "foresight too pays for the change"
 
 
+@pytest.mark.slow
 @given(jobs, runs)
 def test_simple_policies_as_slack_are_those_that_are_published(job: DeadlineJob, pieces: list[int]) -> None:
     """Uniform Progress that waits until it is ahead counts what is left of a start, which the line does not."""

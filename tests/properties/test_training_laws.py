@@ -185,6 +185,7 @@ def test_faster_links_and_networks_never_take_longer(
 LONGEST_POWER = 6
 
 
+@pytest.mark.slow
 @given(models, recipes(), layouts(), machines, st.integers(0, 1))
 def test_longer_sequences_of_as_many_tokens_never_lower_the_share_of_attention(
     arch: Architecture, recipe: Recipe, layout: TrainingLayouts, machine: TrainingMachine, halvings: int
@@ -356,6 +357,7 @@ def test_a_larger_count_with_idle_gpus_never_takes_longer(
     assert more_s <= fewer_s * ROUNDING
 
 
+@pytest.mark.slow
 def test_a_long_sequence_is_cut_over_context_ranks_by_both() -> None:
     arch, recipe = shipped_architecture("llama-3.2-3b"), Recipe(Method.FULL, BF16_MIXED, ADAMW, 16_384)
     cluster = Cluster(0, machine_of("H100-SXM"), 8)

@@ -40,6 +40,7 @@ def never_falls(costs: Iterable[float]) -> bool:
     return all(later >= sooner * (1 - 1e-12) for sooner, later in pairwise(costs))
 
 
+@pytest.mark.slow
 def test_more_headroom_never_costs_less() -> None:
     assert never_falls(cost(headroom=h) for h in (0.0, 0.05, 0.2, 0.5, 1.0, 3.0))
 
@@ -56,6 +57,7 @@ def test_a_later_percentile_never_costs_less() -> None:
     assert never_falls(cost(input_tokens=LONG, slo=f"ttft.{s}<400ms") for s in ("p50", "p90", "p95", "p99"))
 
 
+@pytest.mark.slow
 def test_a_larger_failure_domain_never_costs_less() -> None:
     assert never_falls(cost(spare_machines=n) for n in (0, 1, 2, 5))
     assert cost(zones=3) >= cost()
@@ -81,6 +83,7 @@ def test_prefill_saved_alone_never_costs_less_than_kv_saved_too() -> None:
     assert cost(input_tokens=6000, prefix_cache=0.6, prefix_kv=0.0) >= cost(input_tokens=6000, prefix_cache=0.6)
 
 
+@pytest.mark.slow
 def test_more_spot_never_costs_more_and_no_more_is_bought_than_allowed() -> None:
     shares = (0.0, 0.25, 0.5, 0.75, 1.0)
     plans = [ask(max_spot=share) for share in shares]

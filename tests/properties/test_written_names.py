@@ -144,6 +144,7 @@ def test_a_page_in_markdown_keeps_its_form_whatever_it_says() -> None:
         assert tags_and_texts(COMMONMARK.render(page_as_markdown(page_of(text))))[0] == shape
 
 
+@pytest.mark.slow
 @every
 def test_terraform_of_a_service_has_its_own_blocks_alone(text: str) -> None:
     read = hcl2.loads(spot_fleet(service_called(text, instance="p5.48xlarge")))
@@ -189,6 +190,7 @@ def schedule_of(job: str, command: str | None, image: str | None = None) -> Sche
     return SchedulePlan.model_validate({"slot_s": 60.0, "runs": [run], "pools": [pool], "inputs": []})
 
 
+@pytest.mark.slow
 @every
 def test_tools_that_run_jobs_get_the_command_and_no_other(text: str) -> None:
     plan = schedule_of("job", text or "true", text or None)

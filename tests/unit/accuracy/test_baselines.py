@@ -54,6 +54,7 @@ def test_every_baseline_answers_for_the_same_rows(scored: dict[str, dict[object,
     assert all(keys == rows[0] for keys in rows)
 
 
+@pytest.mark.slow
 def test_nothing_is_slower_at_the_roofline_than_at_a_constant_share_of_it(
     scored: dict[str, dict[tuple[str, int, str], ScoredFigure]],
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_neutral_engine_keeps_its_memory_and_its_ranges() -> None:
     assert [plain.constant(name) for name in kept] == [engine.constant(name) for name in kept]
 
 
+@pytest.mark.slow
 def test_the_best_constant_shares_come_nearer_than_the_roofline(files: list[MeasurementFile]) -> None:
     best = best_constant_efficiency([replace(file, rows=file.rows[:2]) for file in files], None)
     assert 0 < best.compute_ratio < 1

@@ -128,6 +128,7 @@ def test_a_run_cannot_take_more_than_its_gpus_have() -> None:
         assert score_memory(MeasurementRow(2, {**cells, "total_gb": total}), "f", ModelFinder()).left_out == reason
 
 
+@pytest.mark.slow
 def test_published_totals_are_met_within_ten_percent() -> None:
     """inference_memory.csv: rows that state GPU, batch and lengths."""
     (file,) = score_files([MEASUREMENTS / "inference_memory.csv"]).files

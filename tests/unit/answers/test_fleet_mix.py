@@ -34,6 +34,7 @@ def mix() -> FleetMix:
     return plan_mix(CHAT)
 
 
+@pytest.mark.slow
 def test_routes_carry_the_rate_that_was_asked_and_copies_get_it(mix: FleetMix) -> None:
     assert sum(r.requests_per_s for r in mix.routes) == pytest.approx(60.0)
     assert sum(c.requests_per_s for c in mix.copies) == pytest.approx(60.0)

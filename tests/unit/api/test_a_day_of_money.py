@@ -37,6 +37,7 @@ def numbers(plan: ServePlan, figure: str) -> tuple[float, float]:
     return float(re.sub(r"[^0-9.]", "", value)), eval(formula, {"__builtins__": {}})
 
 
+@pytest.mark.slow
 @days
 def test_explained_money_is_what_its_numbers_come_to(request_: ServeRequest) -> None:
     plan = plan_serve(request_)
@@ -68,12 +69,14 @@ def test_below_the_break_even_rate_machines_cost_more_and_at_it_no_more(request_
         assert (at.own_over_api_ratio > 1) == is_dear
 
 
+@pytest.mark.slow
 def test_a_budget_does_not_make_machines_dearer_than_an_api() -> None:
     tables = load_catalog()
     free, bound = (against_tokens(prepare(r, tables), "2/4") for r in (ASKED, replace(ASKED, budget_usd_per_hour=60.0)))
     assert bound == free
 
 
+@pytest.mark.slow
 @days
 def test_the_front_holds_the_answer_and_no_row_lies_below_it(request_: ServeRequest) -> None:
     plan, front = plan_serve(replace(request_, rows=100)), pareto(prepare(request_, load_catalog()))

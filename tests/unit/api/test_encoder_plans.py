@@ -150,6 +150,7 @@ def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
     assert len(kinds) == len(set(kinds))
 
 
+@pytest.mark.slow
 def test_an_hour_of_audio_costs_what_its_windows_do() -> None:
     plan = JOBS["recordings"]()
     d, hours = plan.answer, plan.requests * 1800.0 / HOUR
@@ -329,6 +330,7 @@ def test_a_higher_percentile_never_costs_less() -> None:
     assert costs == sorted(costs)
 
 
+@pytest.mark.slow
 def test_each_machine_type_asked_alone_answers_as_in_the_ranking() -> None:
     whole = service(rate=5e3, rows=1000)
     alone = {}
@@ -340,6 +342,7 @@ def test_each_machine_type_asked_alone_answers_as_in_the_ranking() -> None:
     assert whole.answer.usd_per_hour == pytest.approx(min(alone.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [300.0, 3e3, 4e4])
 def test_a_simulated_replica_keeps_the_limit(rate: float) -> None:
     """Poisson arrivals at a replica's rate, each pass over all that wait, its seconds from `estimate_encoder`."""

@@ -189,6 +189,7 @@ def test_poisson_arrivals_fill_the_batch_by_littles_law() -> None:
     assert found.batch == pytest.approx(4.0 * service_s, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "gpus"), [("deepseek-v3.2", "H200:8"), ("qwen3.5-27b", "H200:1"), ("gpt-oss-120b", "H100:1")]
 )
@@ -288,6 +289,7 @@ def test_tensor_parallelism_over_all_gpus_is_assumed_and_can_be_stated() -> None
     assert ask("qwen3-30b-a3b", "H100:4", tp=1, attention_dp=4, ep=4).layout == "TP1/DP4/EP4"
 
 
+@pytest.mark.slow
 def test_the_width_of_the_named_instance_counts() -> None:
     """The L40S of g6e.12xlarge have 8 lanes of generation 4: 16 GB/s, half of a full slot."""
     slot, lanes = (ask(gpus="L40S:4", instance=name, batch=64) for name in (None, "g6e.12xlarge"))
@@ -420,6 +422,7 @@ def test_models_with_kernels_that_nobody_measured_bear_a_lower_grade_and_a_reaso
     assert any(reason in note for note in found.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "gpus", "kernel", "curve"),
     [
@@ -626,6 +629,7 @@ def test_peer_access_is_a_fact_of_the_card_that_can_be_overruled(
     assert any("--peer-to-peer" in note for note in result.notes) is (recorded is not None and said is None)
 
 
+@pytest.mark.slow
 def test_a_stage_on_several_machines_exchanges_over_their_network() -> None:
     """No box holds 16 of these: one of 16 cards on PCIe does not exist, and the network is no faster than a slot."""
     links = {gpus: ask("llama-3.1-70b", gpus, tp=16) for gpus in ("H100:16", "L4:16")}

@@ -70,6 +70,7 @@ def test_the_model_whose_machines_became_dearer_is_the_one_that_changed(fleet: F
     assert "The plan changed" in page_as_text(fleet_changes_page(changes), 80)
 
 
+@pytest.mark.slow
 def test_two_plans_of_several_models_lie_beside_each_other(fleet: FleetAnswer, tmp_path: Path) -> None:
     other = plan_fleet([replace(LARGE, rate=30.0), ServeRequest("mistral-7b-v0.1", 1.0, 100, 100)])
     result = compare_plans(written(tmp_path, "a", fleet), written(tmp_path, "b", other))

@@ -46,6 +46,7 @@ def gpus_used(fleet: FleetPlan) -> float:
     return sum(d.instance_count * d.gpus_per_instance for d in (*own, *fleet.shared))
 
 
+@pytest.mark.slow
 def test_machine_types_of_one_gpu_share_its_quota_in_the_plan_of_several_models(tmp_path: Path) -> None:
     free = gpus_used(plan_fleet([CHAT, LARGE]))
     quota = int(free) + 8

@@ -66,6 +66,7 @@ def test_the_place_of_the_plan_costs_what_the_plan_says_and_what_moves(
     assert own.usd.value - own.moved_usd == pytest.approx(plan.deployments[0].usd.value, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["batch", "tuning"])
 def test_on_demand_every_region_costs_its_own_price_for_the_time_of_the_plan(
     which: str, request: pytest.FixtureRequest
@@ -105,6 +106,7 @@ def test_every_row_of_a_plan_runs_where_the_plan_has_it_for_no_more(deadline: st
         assert own.usd.value - (own.moved_usd or 0.0) <= row.usd.value * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadline", ["24h", None])
 def test_a_run_of_training_has_the_range_of_its_plan(deadline: str | None) -> None:
     said = {} if deadline is None else {"deadline": deadline}
@@ -127,6 +129,7 @@ def test_where_the_deadline_is_sooner_than_the_work_every_region_is_late(
     assert {row.why_not for row in found.regions} == {"late", "not_sold", "no_price"}
 
 
+@pytest.mark.slow
 def test_regions_are_ranked_and_every_other_says_why_not(anywhere: JobRegionPlan) -> None:
     costs = [row.usd.value for row in anywhere.regions if row.usd is not None]
     assert costs == sorted(costs)
@@ -179,6 +182,7 @@ def test_a_clean_grid_and_a_budget_of_carbon_hold_at_the_high_end(batch: BatchPl
     assert all(row.g_co2e is not None and (row.g_co2e.high or 0) <= 2000 for row in kept)
 
 
+@pytest.mark.slow
 def test_a_quota_leaves_out_machines_with_more_gpus() -> None:
     said = {"requests": "1M", "input_tokens": 1000, "output_tokens": 200, "deadline": "24h"}
     batch = plan_batch("llama-3.1-8b", **said, clouds=["aws"], gpus=["L40S"])
@@ -192,6 +196,7 @@ def test_a_quota_leaves_out_machines_with_more_gpus() -> None:
     assert (change.limit, change.asked, change.needed) == ("L40S=2", 2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["budget", "carbon_budget"])
 def test_where_a_limit_leaves_nothing_the_change_that_helps_is_enough(batch: BatchPlan, limit: str) -> None:
     none = plan_job_regions(batch, **{limit: 0.01})
@@ -222,6 +227,7 @@ def test_the_cleanest_grid_is_told_where_no_other_is_clean_enough(batch: BatchPl
     assert plan_job_regions(batch, max_grid=change.needed).is_feasible
 
 
+@pytest.mark.slow
 def test_so_many_machines_train_on_spot_only_where_the_plan_says_so(tuning: TrainingPlan) -> None:
     row = tuning.answer.model_copy(update={"instance_count": 9, "price_kind": "on_demand"})
     steady = plan_job_regions(tuning.model_copy(update={"deployments": [row]}))
@@ -251,6 +257,7 @@ def test_images_count_no_bytes_until_somebody_says_them() -> None:
     assert plan_job_regions(texts).moved.data_bytes == 10e6 * 200 * 4.5
 
 
+@pytest.mark.slow
 def test_a_run_without_a_deadline_is_placed_too() -> None:
     plan = plan_finetune("llama-3.1-8b", method="lora", tokens="50M", **AWS)
     found = plan_job_regions(plan)

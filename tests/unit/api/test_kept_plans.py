@@ -48,6 +48,7 @@ def test_a_verified_plan_is_kept_and_never_cheaper(name: str, times_as_fast: flo
     assert (first.instance, first.replicas) == (verified.answer.instance, verified.answer.replicas)
 
 
+@pytest.mark.slow
 def test_the_question_of_a_repaired_plan_says_what_its_machines_carry_and_gives_it_again() -> None:
     plan = asked("one machine")
     verified = kept_in_replay(plan, waves(4.0, 8.0))

@@ -90,6 +90,7 @@ def test_a_larger_rack_never_costs_more(tmp_path: Path) -> None:
     assert costs[0] > costs[-1]
 
 
+@pytest.mark.slow
 def test_machines_of_their_own_are_the_cheapest_that_the_limits_allow_for_all(tmp_path: Path) -> None:
     catalog = tables(tmp_path, 2, "aws,us-east-1,p5.48xlarge,on_demand,1\n")
     fleet = plan_fleet(MODELS, catalog=catalog)
@@ -108,6 +109,7 @@ def test_machines_of_their_own_are_the_cheapest_that_the_limits_allow_for_all(tm
     assert fleet.usd_per_hour_apart == pytest.approx(min(allowed))
 
 
+@pytest.mark.slow
 def test_a_model_that_gives_way_says_so_and_leads_its_own_plan(tmp_path: Path) -> None:
     fleet = plan_fleet(MODELS[:2], catalog=tables(tmp_path, 1))
     assert not fleet.shared
@@ -150,11 +152,13 @@ def test_a_fleet_within_a_rack_is_reproduced_as_it_was_shared_out(tmp_path: Path
     assert not any(model.model_changed_it or model.prices_changed_it for model in changes.models)
 
 
+@pytest.mark.slow
 def test_every_answer_within_a_rack_says_how_it_is_started(tmp_path: Path) -> None:
     fleet = plan_fleet(MODELS, catalog=tables(tmp_path, 1))
     assert all(plan.answer.launch is not None for plan in fleet.plans)
 
 
+@pytest.mark.slow
 def test_two_services_of_one_model_have_headings_of_their_own() -> None:
     one = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, clouds=["aws"], rows=1)
     same, other = plan_fleet([one, replace(one, rate=9.0)]), plan_fleet([one, replace(one, model="qwen3-32b")])

@@ -86,6 +86,7 @@ def test_the_command_lists_models_and_one_machine_stands_for_its_gpus(capsys: py
         assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_more_gpus_than_are_easily_had_carry_a_note_with_its_alternative() -> None:
     asked = {"input_tokens": 1000, "output_tokens": 300, "slo": "tpot.p95<40ms"}
     many = plan_serve("llama-3.3-70b", rate="300/s", **asked)

@@ -22,6 +22,7 @@ def mix() -> FleetMix:
     return plan_mix(CHAT)
 
 
+@pytest.mark.slow
 def test_short_requests_go_to_a_cheap_gpu_and_long_ones_to_a_fast_one(mix: FleetMix) -> None:
     gpu_of = [c.deployment.gpu for c in mix.copies]
     assert set(gpu_of) == {"H100-SXM", "L40S"}
@@ -46,6 +47,7 @@ def test_an_answer_is_read_back_from_its_json(mix: FleetMix) -> None:
     assert "usd_per_hour" in json.loads(mix.model_dump_json())
 
 
+@pytest.mark.slow
 def test_words_may_be_said_one_by_one_or_as_a_request(mix: FleetMix) -> None:
     asked = plan_mix(CHAT, MixRequest())
     assert asked.usd_per_hour == mix.usd_per_hour
@@ -74,6 +76,7 @@ def test_limits_that_contradict_say_the_least_that_gives_way() -> None:
     assert all(g.needed > g.limit for g in both.given_way)
 
 
+@pytest.mark.slow
 def test_shares_are_kept_within_one_machine_and_free_choice_costs_no_more() -> None:
     found = plan_mix(ANYWHERE, shares=["aws=60%", "gcp=40%"])
     dearest = {
@@ -108,6 +111,7 @@ def test_a_reason_is_kept_beside_its_service() -> None:
     assert found.services[1].clouds == ["aws"]
 
 
+@pytest.mark.slow
 def test_services_share_a_machine_where_that_saves() -> None:
     alone = ServeRequest("llama-3.1-8b", 2.0, 1000, 200, clouds=["nebius"], gpus=["H100"])
     both = plan_mix([alone, replace(alone, model="qwen3-8b")])

@@ -145,6 +145,7 @@ def test_two_prices_that_only_flip_together_are_not_called_decisive() -> None:
     assert "no single one changes the choice" in why(found)
 
 
+@pytest.mark.slow
 def test_a_better_gpu_in_the_tables_is_the_models_doing_not_the_prices() -> None:
     """Another GPU of the answer's machines: its figures changed, its price did not."""
     answer = written().answer
@@ -241,6 +242,7 @@ def test_an_infeasible_plan_can_be_explained_too() -> None:
     assert found.now is None
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_classes_and_lengths_that_differ_is_made_again_as_it_was() -> None:
     lengths = TokenCounts(900.0, 0.5, (700.0, 1800.0, 2400.0, 4000.0), 6000.0)
     kinds = (RequestKind("chat", 3.0, lengths, 200.0, "ttft.p95<1s"), RequestKind("report", 0.5, 4000.0, 800.0))

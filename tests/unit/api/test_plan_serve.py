@@ -225,6 +225,7 @@ def test_an_engine_that_keeps_its_cache_in_8_bits_by_default_says_so_and_how_it_
         assert "default for fp8 weights" not in shown(kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prompts", "queue"), [("fixed=1500", "M/D/1"), ("1500", "M/G/1"), ("mean=1500,p95=5000", "M/G/1")]
 )

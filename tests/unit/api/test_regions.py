@@ -82,12 +82,14 @@ def test_users_of_an_area_stay_there_and_others_need_not(europe: RegionPlan) -> 
     assert not elsewhere.is_chosen
 
 
+@pytest.mark.slow
 def test_staying_costs_no_less_and_two_longer_limits_no_more(two: RegionPlan, europe: RegionPlan) -> None:
     free, longer = planned(users=TWO), planned(replace(CHAT, slo="ttft.p95<1500ms"), users=TWO)
     assert free.usd_per_hour is not None
     assert (longer.usd_per_hour or 0) <= free.usd_per_hour <= (europe.usd_per_hour or 0)
 
 
+@pytest.mark.slow
 def test_a_region_more_never_costs_more() -> None:
     some, more = planned(replace(CHAT, regions=["eu-central-1", "us-east-1"]), users=TWO), planned(users=TWO)
     assert (more.usd_per_hour or math.inf) <= (some.usd_per_hour or 0) + 1e-6
@@ -120,6 +122,7 @@ def test_a_clean_grid_leaves_regions_out_and_says_how_clean_the_best_is() -> Non
         planned(max_grid=1.0)
 
 
+@pytest.mark.slow
 def test_a_carbon_budget_holds_and_less_than_any_fleet_emits_says_how_much_it_takes() -> None:
     free, lean = planned(users=["eu"]), planned(users=["eu"], carbon_budget=0.2)
     assert (lean.g_co2e_per_hour or math.inf) <= 200

@@ -84,6 +84,7 @@ def test_what_is_no_run_is_refused(said: dict[str, object]) -> None:
         run_of(**said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantile", [0.5, 0.95])
 def test_a_burst_is_less_sure_than_a_steady_state(quantile: float) -> None:
     burst, steady = (run_of(rate=rate, requests=300) for rate in ("100/s", "1/s"))

@@ -46,6 +46,7 @@ def test_users_ask_most_at_the_hour_of_their_place() -> None:
     assert ratio.mean() == pytest.approx(1 / 1.6)
 
 
+@pytest.mark.slow
 def test_the_day_has_every_hour_once_and_costs_what_its_hours_and_starts_do(plan: RegionPlan) -> None:
     sun = followed(plan)
     assert [h.from_hour for h in sun.hours] == [0, *(h.to_hour for h in sun.hours[:-1])]

@@ -92,6 +92,7 @@ def test_a_capacity_block_is_paid_by_the_day(quoted: Catalog) -> None:
         assert block.usd.value == pytest.approx(block.instance_count * QUOTES["capacity_block"] * 24)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("period_s", "held_h"), [(None, 6), (DAY, 24), (7 * DAY, 168)])
 def test_own_machines_cost_all_the_time_and_running_them_is_shown_beside(
     quoted: Catalog, period_s: float | None, held_h: float
@@ -132,6 +133,7 @@ def test_a_job_must_be_done_before_it_comes_again(quoted: Catalog) -> None:
 SERVED = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms")
 
 
+@pytest.mark.slow
 def test_prices_that_rise_by_a_fifth_cost_a_fifth_more_everywhere() -> None:
     now, dear = plan_serve(SERVED), plan_serve(replace(SERVED, price_change=0.2))
     assert [d.usd_per_hour * 1.2 for d in now.deployments] == pytest.approx([d.usd_per_hour for d in dear.deployments])

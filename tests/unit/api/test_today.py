@@ -94,6 +94,7 @@ def test_what_remains_after_shrinking_is_kept() -> None:
     assert one_less.machines[0].needed_count == needed
 
 
+@pytest.mark.slow
 def test_a_saving_that_the_slow_end_takes_back_is_too_close_to_call() -> None:
     """One machine too many as expected; at the slow end of the range it is needed."""
     needed = alone_on("aws:p5.48xlarge", 20.0, rate=49.5).instance_count
@@ -121,6 +122,7 @@ def test_too_few_machines_grow_by_what_is_missing() -> None:
     assert "queues grow without end at this rate" in said(planned("2 aws:p5.48xlarge@20/machine/h"))
 
 
+@pytest.mark.slow
 def test_dear_machines_are_replaced_and_the_saving_is_bill_less_bill() -> None:
     plan, today = planned("9 aws:p5.48xlarge@98.32/h"), judged("9 aws:p5.48xlarge@98.32/h")
     answer = plan.answer
@@ -169,6 +171,7 @@ def test_without_a_price_that_of_the_regions_asked_for_counts() -> None:
     assert away.price.region == "us-east-1"
 
 
+@pytest.mark.slow
 def test_what_is_paid_beyond_the_list_is_said() -> None:
     """$98.32 was the price of a p5.48xlarge once; $55.04 is known here: 1.8 times."""
     told = said(planned("9 aws:p5.48xlarge@98.32/h"))
@@ -203,6 +206,7 @@ def test_an_unknown_price_is_never_nothing() -> None:
     assert "no saving is shown" in said(plan)
 
 
+@pytest.mark.slow
 def test_a_bill_stands_for_prices() -> None:
     by_bill, by_price = judged("9 aws:p5.48xlarge, 131,400/mo"), judged("9 aws:p5.48xlarge@20/machine/h")
     assert by_bill.usd_per_hour == pytest.approx(by_price.usd_per_hour)
@@ -221,6 +225,7 @@ def test_what_moving_saves_leads_where_a_bill_of_several_types_hides_what_fewer_
     assert "unknown until each type has its price" in verdict_line(plan, today)
 
 
+@pytest.mark.slow
 def test_a_bill_less_the_prices_that_are_stated_is_the_rest() -> None:
     today = judged("9 aws:p5.48xlarge@98/h + 2 gcp:a2-highgpu-8g, 700,000/mo")
     rest = (700_000 / HOURS_PER_MONTH - 9 * 98) / 2
@@ -278,6 +283,7 @@ def test_a_machine_that_is_priced_as_listed_has_no_line_on_its_price() -> None:
     assert "You pay" not in said(plan)
 
 
+@pytest.mark.slow
 def test_a_cheaper_plan_that_may_turn_out_dearer_leaves_the_fleet_as_it_is() -> None:
     """A bill a little above the plan's: cheaper as expected, dearer at the slow end."""
     answer = plan_serve(CHAT).answer
@@ -292,6 +298,7 @@ def test_a_cheaper_plan_that_may_turn_out_dearer_leaves_the_fleet_as_it_is() -> 
     assert low < 0 < value
 
 
+@pytest.mark.slow
 def test_machines_alone_are_judged_where_nothing_is_on_offer() -> None:
     """GPUs that serve and that no cloud asked for sells: keep them; exit code 3 stays the plan's own."""
     slo = {"slo": "ttft.p95<500ms,tpot.p95<12ms", "rate": 1.0, "gpus": ["L4"]}
@@ -320,6 +327,7 @@ def test_two_offers_together_as_the_answer_have_a_bill_and_no_known_range() -> N
     assert "two offers together" in said(plan)
 
 
+@pytest.mark.slow
 def test_headroom_alone_may_be_missing() -> None:
     """More than the rate and less than what was wanted beyond it: the fleet grows, and says so."""
     slack = judged("4 aws:p5.48xlarge@20/machine/h").headroom_ratio or 0.0
@@ -367,6 +375,7 @@ def test_every_row_of_the_ranking_says_what_it_saves() -> None:
     assert "saved_usd_per_month" not in {c.key for c in plain.columns}
 
 
+@pytest.mark.slow
 def test_more_load_never_needs_fewer_machines() -> None:
     verdicts = [judged("9 aws:p5.48xlarge@20/machine/h", rate=rate) for rate in (5.0, 50.0, 120.0)]
     needed = [today.machines[0].needed_count or 0 for today in verdicts]
@@ -421,6 +430,7 @@ def test_the_price_of_all_machines_is_warned_of() -> None:
     assert re.search(r"Warning: 3 aws:p5\.48xlarge@294\.96/h is [45]\.\dx the usual price", told)
 
 
+@pytest.mark.slow
 def test_a_bill_that_no_saving_explains_is_refused_and_one_far_off_is_warned_of() -> None:
     """388,000 a month read as 388: five machines that cost $200,000 a month at the least."""
     with pytest.raises(

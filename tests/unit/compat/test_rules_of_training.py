@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -167,16 +168,16 @@ def test_whole_gpus_are_shown_without_decimals() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "answered",
     [
-        memory_answer(TRAINING_EXAMPLE),
-        runtime_answer(RuntimeQuestion.usual(training=True)),
-        gpus_answer(GpusQuestion(train_on=1e9, within_s=DAY)),
+        lambda: memory_answer(TRAINING_EXAMPLE),
+        lambda: runtime_answer(RuntimeQuestion.usual(training=True)),
+        lambda: gpus_answer(GpusQuestion(train_on=1e9, within_s=DAY)),
     ],
     ids=["memory", "runtime", "gpus"],
 )
-def test_a_page_of_training_fits_eighty_columns_and_plans_nothing_for_later(answer: RuleAnswer) -> None:
-    text = page_as_text(rule_page(answer), 80)
+def test_a_page_of_training_fits_eighty_columns_and_plans_nothing_for_later(answered: Callable[[], RuleAnswer]) -> None:
+    text = page_as_text(rule_page(answered()), 80)
     assert max(map(len, text.splitlines())) <= 80
     assert "not modelled" not in text
 

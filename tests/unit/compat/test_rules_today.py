@@ -136,6 +136,7 @@ def test_a_model_that_does_not_fit_has_no_bottleneck() -> None:
     assert row(answer, "bottleneck").ours_text == ""
 
 
+@pytest.mark.slow
 def test_training_times_of_the_seeds_are_far_longer_than_ours_on_the_same_gpus() -> None:
     answer = runtime_answer(RuntimeQuestion())
     runs = answer.tables[-1].rows
@@ -172,6 +173,7 @@ def test_more_gpus_than_sequences_is_said_not_reckoned() -> None:
     assert (found.ours, found.ours_text) == (None, "fewer sequences than GPUs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parameters", "memory_gb"), [(70e9, 80.0), (13e9, 24.0), (7e9, 16.0)])
 def test_the_number_of_gpus_holds_it_and_one_fewer_does_not(parameters: float, memory_gb: float) -> None:
     answer = gpus_answer(GpusQuestion(parameters=parameters, gpu_memory_gb=memory_gb))
@@ -300,6 +302,7 @@ def test_cost_and_energy_of_a_moment_are_not_nothing() -> None:
     assert energy.seed == pytest.approx(0.35 * (1.4e13 / (0.6 * 70e12)) / 3600)
 
 
+@pytest.mark.slow
 def test_a_gpu_of_the_catalog_without_a_stated_price_has_no_cost() -> None:
     assert row(runtime_answer(RuntimeQuestion(gpus=("H100",))), "cost").seed == "unknown: --price"
     priced = row(runtime_answer(RuntimeQuestion(gpus=("H100",), price_usd_per_hour=4.0)), "cost").seed
@@ -408,6 +411,7 @@ def test_the_calculators_load_with_the_standard_library_alone() -> None:
     assert done.stdout.strip() == "[] ['gpufleet.errors', 'gpufleet.units']"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_without_options_nothing_counts_as_asked(training: bool) -> None:
     answer = runtime_answer(RuntimeQuestion.usual(training))

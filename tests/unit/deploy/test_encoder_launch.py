@@ -104,6 +104,7 @@ def test_a_library_has_no_command() -> None:
         assert estimate_encoder(model, "L4", **asked).launch is None
 
 
+@pytest.mark.slow
 def test_plans_start_what_they_rank() -> None:
     service = plan_encoder_serve("bge-base-en-v1.5", rate="300/s", input_tokens=128, slo="latency.p95<50ms")
     job = plan_encoder_batch("bge-base-en-v1.5", requests="10M", deadline="24h", input_tokens=200)

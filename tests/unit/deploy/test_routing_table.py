@@ -44,6 +44,7 @@ def test_every_length_fits_one_rule(mix: FleetMix) -> None:
                 assert sum(fits(rule, kind, prompt, answer) for rule in table["rules"]) == 1
 
 
+@pytest.mark.slow
 def test_weights_are_all_of_a_request_and_name_backends_of_its_model(mix: FleetMix) -> None:
     table = routing_table(mix)
     models = {backend["name"]: backend["model"] for backend in table["backends"]}

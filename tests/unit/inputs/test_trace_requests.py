@@ -197,6 +197,7 @@ def test_a_mangled_trace_with_blocks_never_fails_but_with_a_message() -> None:
         assert len(requests)
 
 
+@pytest.mark.slow
 def test_blocks_of_a_trace_take_a_few_numbers_each() -> None:
     text = mooncake(*((i, 32 * 512, 5, [*range(i % 7, i % 7 + 32)]) for i in range(5000)))
     tracemalloc.start()

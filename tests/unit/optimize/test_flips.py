@@ -137,6 +137,7 @@ def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
             assert np.array_equal(found.requests_per_s, whole.requests_per_s)
 
 
+@pytest.mark.slow
 def test_lengths_flip_within_the_context_of_the_model() -> None:
     """40,960 tokens of Qwen3: a prompt of 30,000 is not looked at ten times as long."""
     request = ServeRequest("qwen3-8b", 1.0, 30_000, 500, gpus=["H100", "L40S"], clouds=["aws"])

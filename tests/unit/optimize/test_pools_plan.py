@@ -36,6 +36,7 @@ def test_machines_hold_both_pools_and_none_is_spare(gpus: int, copies: tuple[int
     assert machines <= apart
 
 
+@pytest.mark.slow
 def test_pools_stand_in_one_region_and_run_one_format_and_engine() -> None:
     pools = plan().pools
     assert pools is not None
@@ -44,6 +45,7 @@ def test_pools_stand_in_one_region_and_run_one_format_and_engine() -> None:
     assert pools.weight_format == "bf16"
 
 
+@pytest.mark.slow
 def test_pools_keep_every_limit_and_carry_the_rate_with_its_headroom() -> None:
     pools = plan().pools
     assert pools.planned_s["ttft.p95"] <= 2.0
@@ -51,6 +53,7 @@ def test_pools_keep_every_limit_and_carry_the_rate_with_its_headroom() -> None:
     assert min(pools.prefill.carried_requests_per_s, pools.decode.carried_requests_per_s) > 12.0
 
 
+@pytest.mark.slow
 def test_a_tight_limit_of_tpot_is_cheaper_apart() -> None:
     tight = plan()
     assert tight.pools.cost_ratio == pytest.approx(tight.pools.usd_per_hour / tight.deployments[0].usd_per_hour)
@@ -63,6 +66,7 @@ def test_a_looser_limit_is_never_dearer() -> None:
     assert prices == sorted(prices, reverse=True)
 
 
+@pytest.mark.slow
 def test_what_a_plan_says_of_pools_estimate_says_too() -> None:
     """Expected values and no headroom: the planned figures are those of the pools at that rate."""
     pools = plan(confidence=0.5, headroom=0.0).pools
@@ -79,6 +83,7 @@ def test_nothing_is_planned_apart_unless_asked() -> None:
     assert plan(disagg=False).pools is None
 
 
+@pytest.mark.slow
 def test_limits_that_no_pools_keep_are_said() -> None:
     none = plan("ttft.p95<10ms")
     assert none.pools is None
@@ -95,6 +100,7 @@ def test_what_pools_are_not_planned_with_is_said(more: dict[str, Any], what: str
     assert f"Prefill and decode apart are not planned with {what}" in found.notes
 
 
+@pytest.mark.slow
 def test_a_plan_with_pools_is_read_back_from_its_json() -> None:
     found = plan()
     whole = ServePlan.model_validate_json(found.model_dump_json())
@@ -103,12 +109,14 @@ def test_a_plan_with_pools_is_read_back_from_its_json() -> None:
     assert {whole.pools.prefill.price_source, whole.pools.decode.price_source} <= ids
 
 
+@pytest.mark.slow
 def test_pools_over_the_budget_are_none() -> None:
     found = plan(budget_usd_per_hour=1.0)
     assert found.pools is None
     assert not found.deployments
 
 
+@pytest.mark.slow
 def test_pools_beside_no_answer_are_said_to_stand_alone() -> None:
     alone = plan().pools.model_copy(update={"cost_ratio": None})
     assert pools_price_line(alone).endswith("/h; nothing else serves this.")
@@ -116,6 +124,7 @@ def test_pools_beside_no_answer_are_said_to_stand_alone() -> None:
     assert pools_price_line(alike).endswith("as much as copies that do both.")
 
 
+@pytest.mark.slow
 def test_the_page_says_machines_price_and_what_is_planned() -> None:
     page = page_as_text(plan_page(plan()), 100)
     assert "Prefill and decode apart" in page

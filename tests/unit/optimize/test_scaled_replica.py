@@ -72,6 +72,7 @@ def test_a_figure_that_all_requests_share_is_kept_by_all_or_none() -> None:
     assert [float(share_below(known, limit)[0]) for limit in (1.9, 2.0, 2.1)] == [0.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_models_is_not_scaled() -> None:
     request = gpufleet.ServeRequest(model="llama-3.1-8b", rate=4.0, input_tokens=500.0, output_tokens=100.0)
     with pytest.raises(UsageError, match="several models"):

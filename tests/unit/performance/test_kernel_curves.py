@@ -417,6 +417,7 @@ def test_borrowing_from_the_same_silicon_is_surer_than_from_another_generation()
         assert far[kind]["pairs"] > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "grade"),
     [

@@ -96,6 +96,7 @@ def test_clients_are_rate_times_answer_whatever_binds(prefill: int, decode: int,
     assert found.requests_per_s <= both.carried_per_s * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @given(prefill=copies, decode=copies, number=clients)
 def test_one_more_client_never_slows_the_pools(prefill: int, decode: int, number: int) -> None:
     both = curves(prefill, decode, largest=40.0)

@@ -24,6 +24,7 @@ def text(mix: FleetMix, width: int = 80) -> str:
     return page_as_text(fleet_mix_page(mix), width)
 
 
+@pytest.mark.slow
 def test_a_page_of_eighty_columns_cuts_no_cell(mix: FleetMix) -> None:
     page = text(mix)
     assert max(map(len, page.splitlines())) <= 80

@@ -33,6 +33,7 @@ def page_of(plan: RegionPlan) -> str:
     return page_as_text(regions_page(plan), 80)
 
 
+@pytest.mark.slow
 def test_eighty_columns_hold_every_name_whole(plan: RegionPlan) -> None:
     page = page_of(plan)
     assert max(map(len, page.splitlines())) <= 80
@@ -77,6 +78,7 @@ def test_where_nothing_keeps_the_limits_the_smallest_change_is_first() -> None:
     assert page.index("The smallest change that helps") < page.index("Regions that serve everything alone")
 
 
+@pytest.mark.slow
 def test_a_region_that_is_lost_says_who_takes_over() -> None:
     page = " ".join(page_of(planned(users=["us"], survive_region=True)).split())
     assert "with any one region lost" in page

@@ -38,6 +38,7 @@ def chart(question: tuple[str, str, int, int]) -> Chart:
     return chart_of(explanation)
 
 
+@pytest.mark.slow
 @each_question
 def test_no_operation_stands_above_its_roof(question: tuple) -> None:
     drawn = chart(question)

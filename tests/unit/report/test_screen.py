@@ -68,6 +68,7 @@ def test_all_of_the_answer_holds_every_note_and_the_hash(capsys: pytest.CaptureF
     assert "Flags of vLLM" in whole
 
 
+@pytest.mark.slow
 def test_five_rows_are_shown_unless_more_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     def num_rows(*flags: str) -> int:
         lines = page(capsys, *SERVE, *flags)

@@ -47,6 +47,7 @@ def test_the_answer_is_one_screen(name: str, request: pytest.FixtureRequest) -> 
     assert all(len(line) <= WIDTH for line in lines)
 
 
+@pytest.mark.slow
 def test_the_ranking_names_layouts_and_no_range_without_a_deadline(tuned: TrainingPlan) -> None:
     header = next(line for line in screen(tuned).splitlines() if "machines" in line and "cost" in line)
     assert "layout" in header
@@ -158,6 +159,7 @@ def test_a_played_run_says_its_own_losses_and_no_other_count_of_them(on_spot: Tr
     assert "one at the end" not in said
 
 
+@pytest.mark.slow
 def test_a_page_does_not_call_spot_dearer_beside_a_cheaper_spot_price(on_spot: TrainingPlan) -> None:
     """A price without a date is never the answer, and what is said of spot keeps it apart."""
     dear, cheap = on_spot.answer, on_spot.answer.model_copy(update={"usd": Figure(value=0.1, unit="USD")})

@@ -23,6 +23,7 @@ def test_student_quantiles_are_those_of_the_table() -> None:
     assert {n: round(student_quantile(0.9, n), 3) for n in table} == table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [500, 5000])
 def test_eight_of_ten_intervals_of_independent_values_cover_the_truth(number: int) -> None:
     dice = np.random.default_rng(1)

@@ -41,6 +41,7 @@ def test_the_mean_wait_of_a_queue_is_that_of_theory() -> None:
     assert found.prefix_hit_ratio == 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8, 0.9])
 def test_a_queue_below_its_capacity_is_not_said_to_grow(load: float) -> None:
     growing = [measured(markov_replay(load, 3000, seed)).queue.is_growing for seed in range(30)]

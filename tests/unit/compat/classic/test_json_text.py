@@ -27,6 +27,7 @@ def plain(value: Value) -> object:
     return value.content
 
 
+@pytest.mark.slow
 @given(JSON, st.sampled_from([None, 2]), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_it_reads_what_the_standard_library_writes(data: object, indent: int | None, ascii_only: bool) -> None:

@@ -22,6 +22,7 @@ def test_a_setup_that_does_not_fit_names_the_number_that_would(workload: str) ->
     assert any("of all weights takes " in reason for reason in refuted)
 
 
+@pytest.mark.slow
 def test_the_best_that_stands_holds_it_and_says_how_fast() -> None:
     report = AWSGPUMigrationAnalyzer().report_of("training_large_p4d")
     best = report.data["best_today"]

@@ -66,6 +66,7 @@ def test_machines_on_demand_are_looked_at_beside_much_cheaper_ones_on_spot() -> 
     assert {o.price_kind for o in none.offers} == {PriceKind.ON_DEMAND}
 
 
+@pytest.mark.slow
 def test_each_cloud_with_a_share_has_offers_and_no_other_cloud_has() -> None:
     found = posed(replace(CHAT, clouds=["aws", "gcp", "azure"], gpus=None), shares=["aws=60%", "gcp=40%"])
     assert {o.cloud for o in found.offers} == {"aws", "gcp"}
