@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.properties.random_clusters import table_of
+from tests.properties.random_clusters import plain_modules, table_of
 
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.simulate.cluster import (
@@ -207,3 +208,52 @@ def test_steps_between_two_batches_of_the_table_lie_between_them(count: int) -> 
     done = replay(replicas_of(roomy, 1), asked(*[(0.0, 8, 11)] * count))
     alone_s, together_s = STEP_S + 0.001, STEP_S + count * 0.001
     assert done.finish_s[0] - done.first_token_s[0] == pytest.approx(alone_s + 9 * together_s)
+
+
+# --- what a step with prompts takes ---
+
+
+@pytest.fixture(scope="module")
+def steps() -> Any:
+    return plain_modules()["replica"]
+
+
+def some(**told: float) -> Any:
+    return SimpleNamespace(**told)
+
+
+def test_groups_of_ranks_are_filled_by_what_prompts_have_beyond_the_fullest(steps: Any) -> None:
+    """Of 400 tokens the fullest of five groups has 160: one and a half of the other four are as full."""
+    full = [steps.filled_groups(some(prompt_tokens=n), some(groups=5), 160) for n in (160, 400, 800)]
+    assert full == pytest.approx([0.0, 1.5 / 4, 1.0])
+    assert steps.filled_groups(some(prompt_tokens=400), some(groups=1), 160) == 0.0
+
+
+def test_the_first_prompts_of_each_group_cost_more_than_those_that_share_the_step(steps: Any) -> None:
+    engine = some(prompt_alone_ratio=1.5, prompt_among_ratio=1.0, groups=2)
+    assert [steps.prompt_ratio(some(num_prompts=n), engine) for n in (1, 2, 4)] == [1.5, 1.5, 1.25]
+
+
+def test_a_step_of_prompts_after_another_is_prepared_where_nothing_decodes(steps: Any) -> None:
+    engine = some(idle_prompt_ratio=1.2, prompt_alone_ratio=0.9)
+    prefills, whole = (some(role=role, end_s=3.0, clock_s=3.0) for role in (1, 0))
+    rested = some(role=1, end_s=2.0, clock_s=3.0)
+    assert [steps.lone_prompts_s(r, engine, 10.0) for r in (prefills, whole, rested)] == pytest.approx([9, 12, 12])
+    slow = some(idle_prompt_ratio=1.2, prompt_alone_ratio=1.3)
+    assert steps.lone_prompts_s(prefills, slow, 10.0) == pytest.approx(12)
+
+
+def test_the_host_launches_pieces_up_to_their_tokens_with_what_decodes_beside_them(steps: Any) -> None:
+    told = {"launches_s": 0.4, "piece_launches_s": 0.1, "piece_tokens": 64, "busy_launch_ratio": 0.5, "groups": 2}
+    mixes = some(mixes_prompts=1, waits_for_host=0, **told)
+    apart, waits = some(mixes_prompts=0, waits_for_host=0, **told), some(mixes_prompts=0, waits_for_host=1, **told)
+    alone, others = some(running=0), some(running=8)
+    assert [steps.least_s(alone, mixes, n) for n in (64, 65)] == [0.1, 0.4]
+    assert [steps.least_s(others, mixes, n) for n in (60, 61)] == [0.05, 0.2]
+    assert [steps.least_s(others, engine, 64) for engine in (apart, waits)] == [0.05, 0.1]
+
+
+def test_first_tokens_are_late_by_steps_and_streams_of_those_beside_them(steps: Any) -> None:
+    engine = some(late_s=0.1, stream_s=0.01)
+    late_s = [steps.lateness_s(some(step_s=0.2), engine, 2.0, others) for others in (0, 1, 3)]
+    assert late_s == pytest.approx([0.0, 0.5 / 2 + 0.01, 0.5 * 3 / 4 + 0.03])
