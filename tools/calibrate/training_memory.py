@@ -36,6 +36,7 @@ PUBLISHED = [ROOT / "measurements" / "training_memory.csv"]
 UNITS = {"GB": GB, "GiB": GIB}
 ERROR_OF_A_ROW = 0.05
 ROUNDS, NUDGE = 8, 1e-3
+RESERVED = "reserved"
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,10 @@ def mean_error(ratios: Sequence[float]) -> float:
 
 
 def band(unseen: Mapping[tuple[str, int], float]) -> tuple[float, float]:
-    """Low and high ratio of measured to predicted to expect of a new source, from rows left out by source and line."""
+    """Low and high ratio of measured to predicted to expect of a new source, from rows left out by source and line.
+
+    Rows of allocated memory: what an allocator keeps beside it has a range of its own (`fragmentation_ratio`).
+    """
     low, high = Sources.of([-ratio for ratio in unseen.values()], [source for source, _ in unseen]).range_of_a_new_one()
     return float(np.exp(low)), float(np.exp(high))
 
@@ -177,7 +181,7 @@ def run(arguments: argparse.Namespace) -> None:
     ratios = {each.key: log_ratio(each, constants) for each in rows}
     ratios_unseen = {each.key: log_ratio(each, unseen[each.source]) for each in rows}
     print_rows(every, constants, ratios, ratios_unseen)
-    low, high = band(ratios_unseen)
+    low, high = band({each.key: ratios_unseen[each.key] for each in rows if each.row.text("memory_kind") != RESERVED})
     for source in sorted(unseen):
         seen, new = ([of[key] for key in of if key[0] == source] for of in (ratios, ratios_unseen))
         print(f"{source}: {len(seen)} rows, in sample {mean_error(seen):.1%}, left out {mean_error(new):.1%}")

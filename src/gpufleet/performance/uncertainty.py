@@ -71,19 +71,31 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
 
 
 def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
-    """Squared ln factors of a decode step whose host takes the least or the most for every further sequence."""
-    ends_s = model.once(further_range_s)
-    if not ends_s.any():
-        return ends_s
+    """Squared ln factors of a decode step whose host takes the least or the most for sequences and for exchanges."""
+    further_s, exchanges_s = model.once(further_range_s), model.once(exchange_range_s)
+    if not (further_s.any() or exchanges_s.any()):
+        return further_s
     step_s = phases(model, batch, lengths).decode_step_s
-    further_s = ends_s * np.maximum(batch - 1, 0.0)
-    return np.asarray(np.log(1.0 + further_s / step_s) ** 2)
+    sequences_s = further_s * np.maximum(batch - 1, 0.0)
+    return np.asarray(np.log(1.0 + sequences_s / step_s) ** 2 + np.log1p(np.maximum(exchanges_s / step_s, -0.5)) ** 2)
 
 
 def further_range_s(model: StepModel) -> FloatArray:
     """What a waiting host may take beside what is expected for every further sequence [end, candidate]   [s]."""
     ends_s = model.candidates.engine_range("host_sequence_s") * model.once(step_rules).host_ratio
     return np.asarray(ends_s - host_times(model).further_s * (ends_s.max(axis=0) > 0))
+
+
+def exchange_range_s(model: StepModel) -> FloatArray:
+    """What exchanges through host memory may take of a step beside what is expected [end, candidate]   [s].
+
+    Two a layer, each with the start of the fastest and of the slowest of the machines that were measured.
+    """
+    start, c = model.hardware.calibration.formulas.host_exchange.fixed_s, model.candidates
+    num_layers = sum(block.count for block in model.arch.blocks)
+    exchanges = 2 * num_layers * (model.hardware.collectives.through_host & (c.tp > 1))
+    ends_s = [(start.low or start.value) - start.value, (start.high or start.value) - start.value]
+    return np.asarray(np.outer(ends_s, exchanges))
 
 
 def _vision_squared(model: StepModel) -> FloatArray:

@@ -90,11 +90,11 @@ def test_the_shipped_table_has_every_source_left_out_and_one_apart() -> None:
     assert all("2201.11990" in f.source for f in groups["source", "apart"].figures)
 
 
-def test_ranges_that_had_not_seen_a_source_hold_four_fifths_of_it() -> None:
+def test_ranges_that_had_not_seen_a_source_hold_four_fifths_of_it_or_more() -> None:
     groups = {(g.left_out, g.kind): g for g in groups_of(read_unseen(WAS_LEFT_OUT / LEFT_OUT_NAME))}
     dense = groups["source", "dense"]
     held = dense.alike(lambda fs: sum((f.low or 0) <= (f.measured or 0) <= (f.high or 0) for f in fs) / len(fs))
-    assert held == pytest.approx(0.8, abs=0.06)
+    assert 0.74 < held < 0.95
 
 
 @pytest.mark.slow
