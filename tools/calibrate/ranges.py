@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+from tools.calibrate.between_sources import FEWEST_SOURCES
 from tools.calibrate.eras import Key, Residual
 
 from gpufleet.domain.arrays import FloatArray
@@ -23,6 +25,7 @@ ROUNDS = 4
 SOFTNESS = 0.02
 WIDEST_LOG = 5.0
 TYPICAL_LOG = -1.5
+FEWEST_ROWS = 10
 NOMINAL, SHARES = 0.8, np.arange(0.0, 1.01, 0.02).round(2)
 SLOPES = {"tpot": ("log_experts",), "ttft": ("log_per_crowding", "log_attention_dp")}
 UNITS = {
@@ -67,19 +70,26 @@ class Widths:
 
 
 def kept_share(widths: Widths, residuals: Sequence[Residual]) -> float:
-    """The least share of the range of a lent curve with which ranges hold 80 % where a GPU lends its curves."""
+    """The least share of the range of a lent curve with which ranges hold 80 % where a GPU lends its curves.
+
+    Of every quantity that takes this range and that three sources measured, sources of ten rows or more alike.
+    """
     rows = [r for r in residuals if r.is_possible]
-    if not rows:
-        return 1.0
-    own = np.abs([widths.ends(r) for r in rows])
-    lent = np.array([r.borrowed_log for r in rows])
+    own = np.abs([widths.ends(r) for r in rows]).reshape(-1, 2)
+    lent = np.array([r.borrowed_log for r in rows]).reshape(-1, 2)
     log_ratios = np.array([time_log_ratio(r) for r in rows])
-    off, above = np.abs(log_ratios), (log_ratios > 0).astype(int)
+    above = (log_ratios > 0).astype(int)
 
-    def held(share: float) -> float:
-        return float(np.mean(off <= np.hypot(own, share * lent)[np.arange(len(rows)), above]))
+    def is_enough(share: float) -> bool:
+        held: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+        ends = np.hypot(own, share * lent)[np.arange(len(rows)), above]
+        for r, inside in zip(rows, np.abs(log_ratios) <= ends, strict=True):
+            held[r.quantity][r.point.source].append(bool(inside))
+        large = [{s: of for s, of in sources.items() if len(of) >= FEWEST_ROWS} for sources in held.values()]
+        told = [sources for sources in large if len(sources) >= FEWEST_SOURCES] or list(held.values())
+        return all(np.mean([np.mean(of) for of in sources.values()]) >= NOMINAL for sources in told)
 
-    return next((float(share) for share in SHARES if held(share) >= NOMINAL), 1.0)
+    return next((float(share) for share in SHARES if is_enough(share)), 1.0) if rows else 1.0
 
 
 def regime_of(residual: Residual, slope: str) -> float:
