@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpufleet.accuracy.seen_rows import FIGURES, PUBLISHERS, tables_of
+from gpufleet.accuracy.seen_rows import COUNTED, FIGURES, PUBLISHERS, tables_of
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 
 MEASUREMENTS = Path(__file__).resolve().parents[1] / "measurements"
@@ -15,7 +15,7 @@ MEASUREMENTS = Path(__file__).resolve().parents[1] / "measurements"
 def fitted_rows() -> list[tuple[str, MeasurementRow]]:
     """Every row of our measurements, but for those of `own/`, with its kind of file."""
     files = [read_measurements(path) for path in sorted(MEASUREMENTS.glob("*.csv"))]
-    return [(file.kind, row) for file in files for row in file.rows]
+    return [(file.kind, row) for file in files if file.kind != COUNTED for row in file.rows]
 
 
 def main() -> None:

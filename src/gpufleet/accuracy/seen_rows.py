@@ -23,7 +23,8 @@ MARK_BYTES = 8
 ARXIV = re.compile(r"arxiv[ :]*(\d{4}\.\d{4,5})", re.IGNORECASE)
 HOSTS = re.compile(r"^(https?://)?(www\.)?(github\.com/)?", re.IGNORECASE)
 WITHIN = re.compile(r"[;#@:\s]")
-COLUMNS = {kind.name: sorted(kind.any_of) for kind in KINDS}
+COUNTED = "param_counts"
+COLUMNS = {kind.name: sorted(kind.any_of) for kind in KINDS if kind.name != COUNTED}
 
 
 def publisher_of(source: str) -> str:
@@ -60,8 +61,10 @@ def six_digits(cell: str) -> str:
         return cell.casefold()
 
 
-def how_seen(kind: str, row: MeasurementRow) -> str:
-    """Whether fits have seen the figures of a row, other figures of its source, or neither."""
+def how_seen(kind: str, row: MeasurementRow) -> str | None:
+    """Whether fits have seen the figures of a row, other figures of its source, or neither; None of what is counted."""
+    if kind == COUNTED:
+        return None
     marks = marks_of(kind, row)
     if marks and known_figures().issuperset(marks):
         return ROW
