@@ -23,8 +23,8 @@ def main() -> None:
     figures, publishers = tables_of(fitted_rows())
     FIGURES.parent.mkdir(exist_ok=True)
     np.save(FIGURES, figures)
-    PUBLISHERS.write_text(publishers, encoding="utf-8")
-    print(f"{len(figures):,} figures, {len(publishers.splitlines())} sources by kind of file")
+    np.save(PUBLISHERS, publishers)
+    print(f"{len(figures):,} figures, {len(publishers)} sources by kind of file")
 
 
 if __name__ == "__main__":

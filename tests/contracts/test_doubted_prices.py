@@ -136,7 +136,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "llama-3.1-8b", rate="6/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<2s", gpus="L4", clouds="aws"
     )
     (folder / "plan.json").write_text(plan.to_json())
-    (folder / "rates.csv").write_text("t_s,rate_rps\n" + "".join(f"{3600 * hour},5\n" for hour in range(24)))
+    (folder / "rates.csv").write_text("t_s,rate_rps\n" + "".join(f"{3600 * hour},4\n" for hour in range(24)))
     fleet = "fleet:\n  - {machines: 2 aws:g6.xlarge, runs: service, target: 99%}\n"
     (folder / "fleet.yaml").write_text(fleet)
     return {"plan": str(folder / "plan.json"), "rates": str(folder / "rates.csv"), "fleet": str(folder / "fleet.yaml")}

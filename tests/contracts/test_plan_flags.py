@@ -21,7 +21,7 @@ BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "-
 COMPARE = ("compare", "L4", "H100", "--model", "llama-3.1-8b", *CHAT[:6])
 ONLY_IN_FILES = {"model", "prefix_kv", "reason", "classes", "models"}
 FLAG_OF_JOBS = {"requests", "deadline", "startup", "every", "audio", "beams"}
-FLAG_OF_TRAINING = {"tokens", "seq", "batch", "optimizer", "layout", "offload", "measured"}
+FLAG_OF_TRAINING = {"tokens", "seq", "batch", "optimizer", "layout", "offload", "measured", "stack"}
 FLAG_OF_TUNING = {"method", "rank", "modules"}
 
 

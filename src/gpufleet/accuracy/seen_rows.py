@@ -6,7 +6,7 @@ A row is known again by its figures, its GPU and its model; a source by who publ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -17,7 +17,7 @@ from gpufleet.domain.arrays import AnyArray
 from gpufleet.inputs.measurements import KINDS, MeasurementRow
 
 SEEN = SHIPPED / "seen"
-FIGURES, PUBLISHERS = SEEN / "figures.npy", SEEN / "publishers.txt"
+FIGURES, PUBLISHERS = SEEN / "figures.npy", SEEN / "publishers.npy"
 ROW, PUBLISHER, NEVER = "row of ours", "source of ours", "never seen"
 MARK_BYTES = 8
 ARXIV = re.compile(r"arxiv[ :]*(\d{4}\.\d{4,5})", re.IGNORECASE)
@@ -45,8 +45,12 @@ def marks_of(kind: str, row: MeasurementRow) -> list[int]:
     """What each figure of a row is known again by."""
     where = f"{kind}|{row.text('gpu_id', 'gpu')}|{row.text('model_id', 'model')}".casefold()
     stated = ((column, row.text(column)) for column in COLUMNS[kind])
-    marks = (f"{where}|{column}|{six_digits(cell)}" for column, cell in stated if cell)
-    return [int.from_bytes(blake2b(mark.encode(), digest_size=MARK_BYTES).digest(), "big") for mark in marks]
+    return [mark_of(f"{where}|{column}|{six_digits(cell)}") for column, cell in stated if cell]
+
+
+def mark_of(text: str) -> int:
+    """Sixty-four bits by which a text is known again."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=MARK_BYTES).digest(), "big")
 
 
 def six_digits(cell: str) -> str:
@@ -68,7 +72,7 @@ def how_seen(kind: str, row: MeasurementRow) -> str | None:
     marks = marks_of(kind, row)
     if marks and known_figures().issuperset(marks):
         return ROW
-    return PUBLISHER if f"{kind} {publisher_of(row.text('source'))}" in known_publishers() else NEVER
+    return PUBLISHER if mark_of(f"{kind} {publisher_of(row.text('source'))}") in known_publishers() else NEVER
 
 
 @lru_cache(maxsize=1)
@@ -78,21 +82,17 @@ def known_figures() -> frozenset[int]:
 
 
 @lru_cache(maxsize=1)
-def known_publishers() -> frozenset[str]:
-    """Kinds of file with who published such rows."""
-    return frozenset(PUBLISHERS.read_text(encoding="utf-8").splitlines())
+def known_publishers() -> frozenset[int]:
+    """Marks of kinds of file with who published such rows."""
+    return frozenset(np.load(PUBLISHERS).tolist())
 
 
-def tables_of(rows: Iterable[tuple[str, MeasurementRow]]) -> tuple[AnyArray, str]:
-    """Both tables of the rows that fits see, each with its kind of file."""
-    marks: set[int] = set()
-    publishers: set[str] = set()
+def tables_of(rows: Iterable[tuple[str, MeasurementRow]]) -> tuple[AnyArray, AnyArray]:
+    """Marks of figures and of publishers of the rows that fits see, each with its kind of file."""
+    figures: set[int] = set()
+    publishers: set[int] = set()
     for kind, row in rows:
-        marks.update(marks_of(kind, row))
-        publishers.update(_published(kind, row))
-    return np.array(sorted(marks), dtype=np.uint64), "".join(f"{name}\n" for name in sorted(publishers))
-
-
-def _published(kind: str, row: MeasurementRow) -> Iterator[str]:
-    if row.text("source"):
-        yield f"{kind} {publisher_of(row.text('source'))}"
+        figures.update(marks_of(kind, row))
+        if row.text("source"):
+            publishers.add(mark_of(f"{kind} {publisher_of(row.text('source'))}"))
+    return np.array(sorted(figures), dtype=np.uint64), np.array(sorted(publishers), dtype=np.uint64)
