@@ -137,7 +137,7 @@ def test_a_new_word_is_an_option_a_value_and_an_input_by_its_row_alone() -> None
     assert stated_rows(request, MadeUpRequest) == [("most noise", "most_noise", "0.3", True)]
 
 
-OF_TRAINING = {"tokens", "seq", "batch", "optimizer", "layout", "offload", "measured"} | {
+OF_TRAINING = {"tokens", "seq", "batch", "optimizer", "layout", "offload", "measured", "stack"} | {
     "method",
     "rank",
     "modules",
