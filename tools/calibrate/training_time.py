@@ -41,7 +41,7 @@ from gpufleet.provenance import Sourced
 MOST_ROWS_OF_A_SOURCE = 40
 NOISE, HUBER, STEPS = 0.08, 0.10, 14
 APART = "2201.11990"
-"""MT-NLG's own runs: 13 to 30 % slower than the same layouts in two other papers of the same group."""
+"""MT-NLG's own runs: slower than the same layouts in two other papers of the same group, at 280 to 420 machines."""
 # GeForce cards reach nearly all of their peak, which counts fp32 sums at half of what their tensor cores could issue.
 PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "sustained.Volta": (1.0, 0.15),
