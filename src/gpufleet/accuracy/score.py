@@ -69,7 +69,7 @@ def score_files(
     Without either each row is answered as an estimate of it would be. Other kinds are scored alike.
     """
     if simulate and closed_form:
-        raise UsageError("a row is replayed or not", found="both", expected="simulate or closed_form")
+        raise UsageError("a row is replayed or not", found="both", expected="--simulate or --closed-form")
     files = [read_measurements(path) for path in paths]
     models = ModelFinder(None if models_folder is None else Path(models_folder))
     scorers = {**SCORERS, **(REPLAYING if simulate else CLOSED_FORMS if closed_form else {})}
