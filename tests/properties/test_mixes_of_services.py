@@ -23,7 +23,7 @@ from gpufleet.questions.mix import MixRequest
 NEAR, SAME = 5e-3, 1e-6
 GPUS = ("H100", "L40S", "L4", "A100-80GB", "A100-40GB", "RTX-PRO-6000", "A10G", "T4")
 MODELS = ("llama-3.1-8b", "qwen3-32b", "qwen3-4b", "llama-3.2-3b", "qwen3-8b", "qwen2.5-14b", "gemma-3-12b")
-GROUPS, GROUP = range(4), cases(3, 10)
+GROUPS, GROUP = range(4), cases(2, 10)
 THREE = (
     ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws", "gcp"]),
     ServeRequest("qwen3-32b", 2.0, 2000, 400, slo="ttft.p95<2s", clouds=["aws", "gcp"]),

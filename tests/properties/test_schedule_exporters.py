@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import yaml
+from tests.effort import cases
 
 import gpufleet
 from gpufleet.catalog.load import load_catalog
@@ -20,7 +21,7 @@ from gpufleet.deploy.slurm_jobs import slurm_script
 from gpufleet.inputs.schedule_laws import broken_laws
 from gpufleet.results.schedule import SchedulePlan
 
-SCHEDULES = 300
+SCHEDULES = cases(120, 300)
 NASTY = ["a", "A", "a.b", "a-b", "a_b", "A.B", "a--b", "a..b", "a.-b", "a___b", "a-._b", "9", "no"]
 LONG = ["x" * 63, "x" * 62 + "y", "X" * 63]
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

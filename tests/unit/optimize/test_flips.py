@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tests.effort import cases
 from tests.properties.random_questions import question_at
 
 from gpufleet.api import ServeRequest
@@ -23,7 +24,7 @@ from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import Capacity, at_limit
 
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<30s")
-QUESTIONS = range(12)
+QUESTIONS = range(cases(6, 12))
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[WriterQuestion, WriterSolution]:
