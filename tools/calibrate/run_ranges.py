@@ -46,6 +46,8 @@ HEAD = """\
 
 """
 BEYOND, WIDEST_LOG, STEP, FEWEST_PUBLISHERS = 0.1, 2.3, 0.001, 3
+STEADY_STATE_REQUESTS = 500
+"""A queue near its rate builds up for as long, and five requests lie beyond the 99th percentile."""
 NOMINAL, STRETCHES = 0.78, (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
 HALVINGS = 40
 """Few publishers hold in steps; more than half as wide again tells nothing more of those that are still missed."""
@@ -137,8 +139,11 @@ def seen_figures(path: Path, models: ModelFinder) -> Iterator[tuple[str, Seen]]:
 def closed_figures(
     written: MeasurementRow, row: MeasurementRow, setup: Setup, load: Load
 ) -> Iterator[tuple[str, Seen]]:
-    """The same of the closed form, without what ships beside the range of its steps; none where it refuses the load."""
-    if "rate" not in load:
+    """The same of the closed form, without what ships beside the range of its steps; none where it refuses the load.
+
+    It speaks of the steady state: runs of few requests end before theirs, and would teach that it lies far above them.
+    """
+    if "rate" not in load or (written.positive("num_requests") or math.inf) < STEADY_STATE_REQUESTS:
         return
     try:
         said = ask(row, setup, load)
