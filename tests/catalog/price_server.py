@@ -160,6 +160,10 @@ def azure_item(offer: Offer, **changes: Json) -> dict[str, Json]:
     }
 
 
+def azure_spot_of_shipped() -> list[dict[str, Json]]:
+    return [azure_spot(offer, offer.price_per_instance_usd_per_hour) for offer in shipped("azure", PriceKind.SPOT)]
+
+
 def azure_spot(offer: Offer, price: Json) -> dict[str, Json]:
     item = azure_item(offer, retailPrice=price, unitPrice=price)
     return {**item, "meterName": f"{item['meterName']} Spot", "skuName": f"{item['skuName']} Spot"}
@@ -407,7 +411,7 @@ def verda_type(name: str, price: str, spot: str) -> Json:
 def every_feed() -> dict[str, str]:
     """All pages, speaking of the prices that are shipped."""
     return {
-        **azure_pages([azure_item(offer) for offer in shipped("azure")]),
+        **azure_pages([*(azure_item(offer) for offer in shipped("azure")), *azure_spot_of_shipped()]),
         **aws_list_of_shipped(),
         **aws_spot_of_shipped(),
         **gcp_of_shipped(),

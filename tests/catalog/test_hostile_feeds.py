@@ -24,6 +24,7 @@ from tests.catalog.price_server import (
     ask_this_machine_alone,
     azure_item,
     azure_pages,
+    azure_spot_of_shipped,
     every_feed,
     serving,
     shipped,
@@ -83,7 +84,9 @@ def packed(text: str, level: int = 9) -> Answer:
 
 
 def azure_page() -> str:
-    [page] = azure_pages([azure_item(offer) for offer in shipped("azure")], per_page=1000).values()
+    [page] = azure_pages(
+        [*(azure_item(offer) for offer in shipped("azure")), *azure_spot_of_shipped()], per_page=1000
+    ).values()
     return page
 
 
@@ -131,7 +134,7 @@ def test_a_name_that_no_table_can_hold_is_refused(server: PriceServer, tmp_path:
 
 def test_a_packed_page_is_read_as_the_plain_one(server: PriceServer, tmp_path: Path) -> None:
     server.faults = [answering("/azure", packed(azure_page()))]
-    assert run(server, tmp_path, AZURE)[AZURE.name].num_prices == len(shipped("azure"))
+    assert run(server, tmp_path, AZURE)[AZURE.name].num_prices == len(shipped("azure")) + len(azure_spot_of_shipped())
 
 
 def test_a_cell_that_swallows_the_lines_after_it_is_named(server: PriceServer, tmp_path: Path) -> None:

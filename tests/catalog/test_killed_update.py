@@ -40,7 +40,7 @@ STEPS_OF_AN_UPDATE = 10
 
 @pytest.fixture
 def server() -> Iterator[PriceServer]:
-    pages = azure_pages([azure_item(offer) for offer in shipped("azure")], per_page=300)
+    pages = azure_pages([azure_item(offer) for offer in shipped("azure")], per_page=400)
     with serving(PriceServer(pages)) as running:
         yield running
 
@@ -65,7 +65,7 @@ def whole(root: Path) -> dict[str, str]:
 
 def raise_prices(server: PriceServer) -> None:
     items = [azure_item(o, retailPrice=o.price_per_instance_usd_per_hour * 1.1) for o in shipped("azure")]
-    server.pages = azure_pages(items, per_page=300)
+    server.pages = azure_pages(items, per_page=400)
 
 
 def test_killed_before_each_step_that_touches_the_disk_the_old_snapshot_stays_whole(

@@ -167,9 +167,9 @@ def test_terms_hold_from_the_day_on_which_they_begin(
 ) -> None:
     agreed = write(tmp_path / "agreed", name, columns, text.format(day="2026-10-01"))
     now, before = load_catalog(agreed, TODAY), load_catalog(agreed, TODAY, as_of=date(2026, 9, 1))
-    shipped = load_catalog(today=TODAY)
+    shipped, shipped_before = load_catalog(today=TODAY), load_catalog(today=TODAY, as_of=date(2026, 9, 1))
     assert set(now.offers) - set(shipped.offers)
-    assert set(before.offers) <= set(shipped.offers)
+    assert set(before.offers) <= set(shipped_before.offers)
     later = write(tmp_path / "later", name, columns, text.format(day="2027-01-01"))
     with pytest.raises(UsageError, match=rf"{name} line 2: .*begins in the future; found '2027-01-01'"):
         load_catalog(later, TODAY)

@@ -87,7 +87,7 @@ def test_the_contract_that_names_most_counts_however_deep_its_discount(tmp_path:
     catalog = load_catalog(write(tmp_path, "contracts.csv", CONTRACT_COLUMNS, CONTRACT, P5_CONTRACT), TODAY)
     [p5] = prices(catalog, cloud="aws", region="us-east-1", instance="p5.48xlarge", price_kind=PriceKind.ON_DEMAND)
     assert p5.price_per_instance_usd_per_hour == pytest.approx(55.04 * 0.3)
-    assert (p5.basis, p5.as_of) == (PriceBasis.OBSERVED, date(2026, 8, 22))
+    assert (p5.basis, p5.as_of) == (PriceBasis.OBSERVED, date(2026, 10, 1))
 
 
 def test_a_negative_discount_is_a_surcharge(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_after_its_years_a_machine_is_written_off_and_before_it_costs_the_same_e
 
 
 def test_a_plan_of_own_machines_shows_running_beside_full_cost_and_their_stated_power(tmp_path: Path) -> None:
-    plan = plan_serve(replace(ASKED, rate=1.0, min_replicas=3), load_catalog(rack(tmp_path), TODAY))
+    plan = plan_serve(replace(ASKED, rate=1.0, min_replicas=3, gpus=["RTX-4090"]), load_catalog(rack(tmp_path), TODAY))
     d = plan.answer
     assert (d.instance, d.instance_count) == ("workstation", 2)
     assert d.running_usd_per_hour == pytest.approx(2 * 1.0 * 1.2 * 0.3)

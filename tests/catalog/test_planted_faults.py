@@ -13,7 +13,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.usual_prices import price_outliers, unusual_across_clouds, warnings_across_clouds
 from gpufleet.domain.offer import Offer, PriceKind
 
-TODAY = date(2026, 11, 26)
+TODAY = date(2026, 11, 28)
 CATALOG = load_catalog()
 
 

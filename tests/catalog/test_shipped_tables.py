@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
@@ -13,9 +14,11 @@ from gpufleet.catalog.checks import check_catalog, spot_beside_on_demand
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.price_history import price_histories
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.catalog.table_rows import offer_rows
+from gpufleet.catalog.unranked_prices import unranked_prices
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.units import GIGA, MIB, TERA
 
@@ -29,7 +32,7 @@ def offer(cloud: str, region: str, instance: str, kind: PriceKind = PriceKind.ON
 
 
 def test_no_rule_of_the_tables_is_broken() -> None:
-    assert check_catalog(CATALOG, date(2026, 11, 26)) == []
+    assert check_catalog(CATALOG, date(2026, 11, 28)) == []
 
 
 def test_figures_beside_the_catalog_name_sources_that_are_described() -> None:
@@ -39,20 +42,25 @@ def test_figures_beside_the_catalog_name_sources_that_are_described() -> None:
 
 
 def test_all_gathered_rows_are_there() -> None:
-    assert len(CATALOG.accelerators) == 63
+    assert len(CATALOG.accelerators) == 90
     clouds = Counter(instance.cloud for instance in CATALOG.described_instances)
-    large = {"aws": 85, "gcp": 43, "azure": 26, "oci": 15, "verda": 12, "lambda": 14, "nebius": 9, "runpod": 8}
-    assert clouds == large | {"digitalocean": 5, "genesis-cloud": 1, "hyperstack": 7, "jarvis-labs": 2, "vultr": 3}
+    large = {"aws": 85, "gcp": 43, "azure": 41, "oci": 15, "verda": 15, "lambda": 22, "nebius": 14, "runpod": 19}
+    assert clouds == large | {
+        "coreweave": 11,
+        "crusoe": 6,
+        "digitalocean": 14,
+        "genesis-cloud": 1,
+        "hyperstack": 11,
+        "jarvis-labs": 2,
+        "vultr": 3,
+    }
 
 
 @pytest.mark.parametrize(
     ("instance", "usd_per_hour"),
     [
-        ("p4d.24xlarge", 21.957642),
-        ("p4de.24xlarge", 27.44705),
-        ("p5en.48xlarge", 63.296),
         ("p6-b200.48xlarge", 113.9328),
-        ("g6e.48xlarge", 30.13118),
+        ("g6e.12xlarge", 10.49264),
         ("g5.xlarge", 1.006),
         ("g4dn.xlarge", 0.526),
     ],
@@ -66,17 +74,19 @@ def test_aws_us_east_1_list_prices_of_2026_07_20(instance: str, usd_per_hour: fl
 @pytest.mark.parametrize(
     ("cloud", "region", "instance", "usd_per_hour", "as_of"),
     [
-        ("azure", "eastus", "Standard_ND96isr_H100_v5", 98.32, date(2026, 6, 18)),
-        ("azure", "eastus", "Standard_NC24ads_A100_v4", 3.673, date(2026, 6, 18)),
+        ("azure", "eastus", "Standard_ND96isr_H100_v5", 98.32, date(2026, 10, 10)),
+        ("azure", "eastus", "Standard_NC24ads_A100_v4", 3.673, date(2026, 10, 10)),
+        ("azure", "canadacentral", "Standard_ND96is_MI300X_v5", 57.6, date(2026, 6, 18)),
         ("gcp", "us-central1", "a3-highgpu-8g", 88.49, date(2026, 8, 3)),
         ("gcp", "us-central1", "g2-standard-4", 0.706832, date(2026, 8, 3)),
-        ("nebius", "us-central1", "gpu-b200-sxm_8gpu-160vcpu-1792gb", 44.0, date(2026, 1, 1)),
-        ("runpod", "all", "1x_H100-SXM_SECURE", 3.29, date(2026, 5, 24)),
+        ("nebius", "us-central1", "gpu-b200-sxm_8gpu-160vcpu-1792gb", 68.0, date(2026, 10, 10)),
+        ("runpod", "all", "1x_H100-SXM_SECURE", 3.99, date(2026, 10, 10)),
+        ("coreweave", "all", "gd-8xh100ib-i128", 49.24, date(2026, 10, 10)),
         ("aws", "eu-central-1", "g6e.xlarge", 2.327, date(2025, 12, 19)),
-        ("aws", "us-east-1", "p5.48xlarge", 55.04, date(2026, 8, 22)),
+        ("aws", "us-east-1", "p5.48xlarge", 55.04, date(2026, 10, 10)),
         ("gcp", "us-central1", "a4-highgpu-8g", 128.88, date(2026, 6, 15)),
-        ("oci", "all", "BM.GPU.H100.8", 80.0, date(2026, 1, 1)),
-        ("verda", "FIN", "1H100.80S.32V", 2.29, date(2026, 5, 24)),
+        ("oci", "all", "BM.GPU.H100.8", 80.0, date(2026, 8, 22)),
+        ("verda", "FIN", "1H100.80S.32V", 3.928, date(2026, 10, 10)),
     ],
 )
 def test_list_prices_of_other_clouds(cloud: str, region: str, instance: str, usd_per_hour: float, as_of: date) -> None:
@@ -190,7 +200,7 @@ def test_trainium2_does_not_have_the_half_terabyte_that_a_dump_gives_it() -> Non
 
 
 def test_an_instance_without_a_known_gpu_count_is_kept_apart() -> None:
-    key = ("azure", "Standard_NC144ds_xl_RTXPRO6000BSE_v6")
+    key = ("azure", "Standard_NC72ds_xl_RTXPRO6000BSE_v6")
     assert key in CATALOG.incomplete_instances
     assert key not in CATALOG.instances
 
@@ -243,15 +253,71 @@ def test_the_price_of_p5_before_its_cut_is_known_as_of_that_day() -> None:
 
 def test_undated_copies_are_told_apart_from_prices_with_a_day() -> None:
     undated = {o.source for o in CATALOG.offers if not o.is_dated}
-    assert undated == {f"{cloud}-price-list" for cloud in ("lambda", "nebius", "oci", "runpod", "verda")} | {
-        "skypilot-aws-zones"
-    }
+    assert undated == {"nebius-price-list", "oci-price-list", "skypilot-aws-zones"}
 
 
 def test_bids_and_gpus_without_a_host_have_no_price() -> None:
     clouds = {o.cloud for o in CATALOG.offers}
-    assert not clouds & {"akash", "vast-ai", "salad", "spheron", "dataoorts", "novita", "coreweave", "modal"}
-    of_list = [CATALOG.instance_of(o) for o in CATALOG.offers if o.source == "neocloud-price-list"]
-    assert len(of_list) > 30
-    assert all(machine.gpu_count == 1 and machine.fabric.kind == "none" for machine in of_list)
-    assert all(machine.vcpus and machine.memory_gib for machine in of_list if machine.name != "1x_H100-SXM_SECURE")
+    assert not clouds & {
+        "akash",
+        "vast-ai",
+        "salad",
+        "spheron",
+        "dataoorts",
+        "novita",
+        "crusoe",
+        "modal",
+        "together",
+        "ovh",
+    }
+    of_pages = [
+        CATALOG.instance_of(o) for o in CATALOG.offers if o.source in ("neocloud-price-list", "gpu-rental-prices")
+    ]
+    assert len(of_pages) > 110
+    assert all(machine.vcpus and machine.memory_gib for machine in of_pages)
+
+
+def test_a_price_that_no_machine_has_says_what_it_lacks_and_is_no_offer() -> None:
+    offered = {(o.cloud, CATALOG.instance_of(o).accelerator) for o in CATALOG.offers if o.price_kind == "on_demand"}
+    unranked = [price for price in unranked_prices() if price.price_kind_as_written == "on-demand"]
+    assert len(unranked_prices()) > 200
+    assert all(price.lacks and price.source in CATALOG.sources for price in unranked_prices())
+    assert {("crusoe", "h100"), ("verda", "gb300")} <= {(price.provider, price.gpu_as_written) for price in unranked}
+    assert not {("crusoe", "H100-SXM"), ("verda", "GB300")} & offered
+
+
+def test_no_price_of_the_dead_feed_of_aws_spot_is_anywhere() -> None:
+    assert not [o for o in CATALOG.offers if (o.cloud, o.price_kind, o.source) == ("aws", "spot", "gpu-rental-prices")]
+    assert not [p for p in unranked_prices() if (p.provider, p.price_kind_as_written) == ("aws", "spot")]
+    assert not [h for h in price_histories() if (h.provider, h.price_kind_as_written) == ("aws", "spot")]
+
+
+def test_a_machine_of_several_gpus_costs_what_its_gpus_do_where_its_page_prices_one() -> None:
+    for cloud, one, several in (
+        ("verda", "1B300.30V", "4B300.120V"),
+        ("runpod", "1x_A100-80GB_SECURE", "2x_A100-80GB_SECURE"),
+    ):
+        region = "FIN" if cloud == "verda" else "all"
+        count = CATALOG.instances[cloud, several].gpu_count
+        whole = offer(cloud, region, several).price_per_instance_usd_per_hour
+        assert whole == pytest.approx(count * offer(cloud, region, one).price_per_instance_usd_per_hour)
+
+
+def test_prices_of_small_clouds_rose_and_those_of_the_largest_did_not() -> None:
+    kept = [h for h in price_histories() if h.price_kind_as_written in ("on-demand", "secure")]
+    ratios = {cloud: [h.ratio for h in kept if h.provider == cloud] for cloud in ("verda", "runpod", "azure")}
+    assert min(ratios["verda"]) > 1.05
+    assert statistics.median(ratios["runpod"]) >= 1
+    assert ratios["azure"] == pytest.approx([1.0] * len(ratios["azure"]), rel=1e-4)
+
+
+def test_no_card_of_a_second_gathering_computes_more_than_its_relative_by_its_size() -> None:
+    gpus = CATALOG.accelerators
+    pairs = (("RTX-5080", "RTX-5090"), ("RTX-4080", "RTX-4090"), ("RTX-5000-Ada", "RTX-6000-Ada"))
+    for name, relative in pairs:
+        for arithmetic in ("fp16", "fp8", "int8"):
+            ratio = gpus[name].peak_flop_per_s[arithmetic] / gpus[relative].peak_flop_per_s[arithmetic]
+            assert ratio == pytest.approx(
+                gpus[name].peak_flop_per_s["fp32"] / gpus[relative].peak_flop_per_s["fp32"], rel=1e-3
+            )
+    assert gpus["RTX-5080"].peak_flop_per_s["fp4"] == pytest.approx(1801 / 2 * TERA, rel=0.001)

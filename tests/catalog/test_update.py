@@ -29,6 +29,7 @@ from tests.catalog.price_server import (
     azure_item,
     azure_pages,
     azure_spot,
+    azure_spot_of_shipped,
     every_feed,
     gcp_pages,
     gcp_sku,
@@ -114,7 +115,7 @@ def served(pages: dict[str, str]) -> Iterator[PriceServer]:
 
 
 def azure_as_shipped(change: Callable[[Offer], float] = lambda o: o.price_per_instance_usd_per_hour) -> dict[str, str]:
-    return azure_pages([azure_item(o, retailPrice=change(o)) for o in shipped("azure")])
+    return azure_pages([*(azure_item(o, retailPrice=change(o)) for o in shipped("azure")), *azure_spot_of_shipped()])
 
 
 def price_of(cloud: str, region: str, instance: str, kind: PriceKind = PriceKind.ON_DEMAND) -> Offer:
@@ -137,8 +138,8 @@ def test_every_feed_in_its_documented_form_becomes_a_snapshot(updater: Updater) 
 def test_prices_of_today_replace_the_shipped_ones_and_carry_their_source_and_day(updater: Updater) -> None:
     with served(azure_as_shipped(lambda o: o.price_per_instance_usd_per_hour * 1.1)) as server:
         updater.run(server, "azure")
-    offer = price_of("azure", "eastus", "Standard_ND96isr_H100_v5")
-    assert offer.price_per_instance_usd_per_hour == pytest.approx(98.32 * 1.1)
+    offer = price_of("azure", "eastus", "Standard_ND96amsr_A100_v4")
+    assert offer.price_per_instance_usd_per_hour == pytest.approx(32.77 * 1.1)
     assert (offer.source, offer.as_of) == ("azure-retail-prices", date(2026, 11, 21))
     assert load_catalog().sources["azure-retail-prices"].title == "Azure Retail Prices API"
 
@@ -147,7 +148,7 @@ def test_the_difference_is_shown_dearer_cheaper_vanished_and_new(updater: Update
     offers = shipped("azure")
     dearer, cheaper, gone = offers[0], offers[1], offers[2]
     new = azure_item(offers[0], armRegionName="newregion1")
-    items = [azure_item(o) for o in offers if o is not gone] + [new]
+    items = [*(azure_item(o) for o in offers if o is not gone), new, *azure_spot_of_shipped()]
     items[0]["retailPrice"], items[1]["retailPrice"] = items[0]["retailPrice"] * 1.5, items[1]["retailPrice"] * 0.9
     with served(azure_pages(items)) as server:
         found = updater.run(server, "azure")["azure-retail-prices"]
@@ -514,7 +515,7 @@ def test_spot_above_on_demand_is_left_out_and_said(updater: Updater) -> None:
 
 
 def test_zero_and_nan_prices_never_become_offers(updater: Updater) -> None:
-    items = [azure_item(o) for o in shipped("azure")]
+    items = [*(azure_item(o) for o in shipped("azure")), *azure_spot_of_shipped()]
     items[0]["retailPrice"], items[1]["retailPrice"], items[2]["retailPrice"] = 0, float("nan"), -5
     with served(azure_pages(items)) as server:
         found = updater.run(server, "azure")["azure-retail-prices"]
@@ -593,11 +594,11 @@ def test_an_empty_answer_replaces_nothing(updater: Updater, body: str) -> None:
 
 def test_a_run_that_broke_off_goes_on_where_it_stopped(updater: Updater) -> None:
     with served(azure_as_shipped()) as server:
-        server.faults = [failing("/azure?skip=2", Answer("", 500), 5)]
+        server.faults = [failing("/azure?skip=3", Answer("", 500), 5)]
         assert updater.run(server, "azure")["azure-retail-prices"].status == "failed"
         asked = len(server.asked)
         assert updater.run(server, "azure", now=NOW + timedelta(hours=1))["azure-retail-prices"].status == "updated"
-    assert [path.partition("skip=")[2] for path in server.asked[asked:]] == ["2"]
+    assert [path.partition("skip=")[2] for path in server.asked[asked:]] == ["3"]
 
 
 def test_pages_that_were_wrong_are_not_resumed(updater: Updater) -> None:
@@ -617,8 +618,9 @@ def test_older_snapshots_stay_and_price_an_old_question_as_of_its_day(updater: U
 
     def factor_on(as_of: date | None) -> float:
         catalog = load_catalog(as_of=as_of, today=date(2027, 2, 1))
-        [h100] = [o for o in catalog.offers if (o.region, o.instance) == ("eastus", "Standard_ND96isr_H100_v5")]
-        return h100.price_per_instance_usd_per_hour / 98.32
+        sold = (o for o in catalog.offers if (o.region, o.instance) == ("eastus", "Standard_ND96amsr_A100_v4"))
+        [a100] = [o for o in sold if o.price_kind is PriceKind.ON_DEMAND]
+        return a100.price_per_instance_usd_per_hour / 32.77
 
     days = (date(2026, 11, 20), date(2026, 11, 21), date(2026, 12, 20), date(2026, 12, 21), None)
     assert [factor_on(day) for day in days] == pytest.approx([1, 1.1, 1.1, 1.2, 0.8])

@@ -8,6 +8,7 @@ from tools.build_catalog.accelerators import one_way_gb_per_s
 from tools.build_catalog.tables import Row, figure, plain_evidence, read, write_csv
 
 from gpufleet.catalog.schema import INSTANCE_COLUMNS
+from gpufleet.domain.fabric import THROUGH_HOST
 
 INSTANCE_SOURCE_PREFIXES = {
     "getmoto/moto c6bd43f": "aws-instance-types",
@@ -25,6 +26,8 @@ INSTANCE_SOURCE_PREFIXES = {
 PCIE_LANES_BY_GPU = {"L4": 8, "L40S": 8, "T4": 8, "RTX-PRO-6000-Server": 16}
 PCIE_LANE_GB_PER_S = {3: 1.0, 4: 2.0, 5: 63 / 16}
 CAUTIOUS_LANES = 8
+NO_PEER_ACCESS = {"g6.12xlarge", "g6.24xlarge", "g6.48xlarge"}
+SAID_OF_PEERS = "; no peer access: llm-d-incubation/llm-d-infra pull/181 of 2025-08-19"
 BRIDGED_PAIRS = {"Standard_NC96ads_A100_v4"}
 
 
@@ -66,11 +69,12 @@ def link_of(row: Row, spec: Row) -> dict[str, str]:
         generation = row["host_pcie_gen"] or spec["pcie_gen"]
         return {**assumed_pcie(row, int(generation) if generation else None), "link_description": description}
     of_gpu = one_way_gb_per_s(spec)
+    refuses_peers = row["instance_type"] in NO_PEER_ACCESS
     return {
-        "link_kind": row["link_kind"],
+        "link_kind": THROUGH_HOST if refuses_peers else row["link_kind"],
         "link_gb_per_s_per_direction": published or ("" if of_gpu is None else f"{of_gpu:g}"),
         "link_evidence": row["link_evidence"] or "published link of the GPU",
-        "link_description": description,
+        "link_description": description + (SAID_OF_PEERS if refuses_peers else ""),
     }
 
 
@@ -101,7 +105,10 @@ def described_machines(rows: list[Row], specs: list[Row]) -> list[Row]:
     """Machines of the gathered facts, and those read elsewhere."""
     by_name = {spec["name"]: spec for spec in specs}
     networks = {(row["cloud"], row["name"]): row for row in networks_of_gpus()}
-    machines = [*(instance_row(row, by_name[row["gpu"]]) for row in rows), *further_machines()]
+    further = further_machines()
+    read_later = {(machine["cloud"], machine["name"]) for machine in further}
+    gathered = [row for row in rows if (row["cloud"], row["instance_type"]) not in read_later]
+    machines = [*(instance_row(row, by_name[row["gpu"]]) for row in gathered), *further]
     return [with_network(machine, networks.get((machine["cloud"], machine["name"]))) for machine in machines]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.build_catalog.aws_regions import regional_offers, single_facts, zone_spot_offers
 from tools.build_catalog.instances import instance_source
+from tools.build_catalog.price_pages import page_offers
 from tools.build_catalog.small_clouds import catalogue_offers, list_offers
 from tools.build_catalog.tables import Row, offer_row, read, source_date, write_csv, write_told_once
 
@@ -19,6 +20,12 @@ from gpufleet.catalog.usual_prices import price_outliers
 
 FLOOR_SAVING_PERCENT = 90
 NOT_SOLD_ON_DEMAND = {"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"}
+REGIONS_OF_PRESETS = {
+    **{("nebius", f"gpu-b300-sxm_{size}"): "uk-south1" for size in ("1gpu-24vcpu-346gb", "8gpu-192vcpu-2768gb")},
+    **{("nebius", f"gpu-rtx6000_{size}"): "us-central1" for size in ("1gpu-24vcpu-218gb", "8gpu-192vcpu-1744gb")},
+    ("nebius", "gpu-b200-sxm_1gpu-20vcpu-224gb"): "us-central1",
+    **{("verda", name): "FIN" for name in ("1A100.40S.22V", "1L40S.20V", "1A6000.10V")},
+}
 PLACE_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
 
 
@@ -140,6 +147,14 @@ def later_offers(facts: Path, listed: Sequence[tuple[Row, Row]], counts: Counter
     yield from single_facts()
 
 
+def regions_of(rows: Iterable[Row]) -> dict[tuple[str, str], list[str]]:
+    """Regions in which machines are priced, and those that only their preset tells."""
+    found: dict[tuple[str, str], set[str]] = {place: {region} for place, region in REGIONS_OF_PRESETS.items()}
+    for row in rows:
+        found.setdefault((row["cloud"], row["instance_type"]), set()).add(row["region"])
+    return {key: sorted(regions) for key, regions in found.items()}
+
+
 def with_bands(rows: Iterable[Row], advisor: Iterable[Row]) -> Iterator[Row]:
     """The same with how often AWS takes a spot machine away, where the advisor says it and the price does not."""
     bands = {(row["region"], row["instance_type"]): row["interruption_band"] for row in advisor}
@@ -173,11 +188,12 @@ def build_offers(
     advisor = read(facts / "spot" / "aws_spot_advisor_linux.csv")
     azure = karpenter_offers(read(catalog / "azure_on_demand_karpenter.csv"), "azure-price-list")
     gcp = gcp_offers(read(catalog / "gcp_prices_karpenter.csv"))
-    others = describable([*azure, *gcp, *small_cloud_offers(rows)], instances, counts)
+    others = list(describable([*azure, *gcp, *small_cloud_offers(rows)], instances, counts))
     later = list(describable(later_offers(facts / "catalog2", listed, counts), instances, counts))
+    pages = describable(page_offers(facts / "catalog3", instances, regions_of(others + later)), instances, counts)
     on_demand = [row for row in (*later, *aws) if (row["cloud"], row["price_kind"]) == ("aws", "on_demand")]
     spot = list(spot_estimates(advisor, on_demand, counts))
-    offers = with_bands([*aws, *spot, *others, *later], advisor)
+    offers = with_bands([*aws, *spot, *others, *later, *pages], advisor)
     write_offers(refuse_unusual(one_a_day(offers)), out)
     for what, count in sorted(counts.items()):
         print(f"left out: {count:5d} {what}")

@@ -64,6 +64,8 @@ def toml_value(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, float):
         return f"{value:.10g}"
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False)
 
 

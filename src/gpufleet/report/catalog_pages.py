@@ -113,7 +113,7 @@ def instance_page(listing: InstanceListing) -> Page:
         Column("gpu", "GPU"),
         number("gpu_count", "GPUs", plain_count),
         Column("instance_price", "$/h", str, "right", where="text"),
-        Column("gpu_price", "$/GPU/h", str, "right", where="text"),
+        Column("gpu_price", "$/GPU/h", str, "right", where="text", priority=1),
         Column("cheapest_usd_per_hour", "$/h", where="data"),
         Column("cheapest_usd_per_gpu_hour", "$/GPU/h", where="data"),
         Column("link_kind", "link", shown(str), priority=3),
