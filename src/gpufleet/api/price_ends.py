@@ -9,12 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 
 from gpufleet.catalog.own_terms import ANY, EndedPrice
+from gpufleet.catalog.price_drift import drift_of_provider, moved_between, price_drifts
+from gpufleet.catalog.provider_classes import class_of
 from gpufleet.catalog.query import OfferFilter, allows
 from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import PriceKind
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 from gpufleet.units import HOURS_PER_MONTH
 
 MONTH = timedelta(hours=HOURS_PER_MONTH)
+TOLD_RATIO = 1.02
+PROVIDERS = {
+    "hyperscaler": "large clouds",
+    "established": "established providers",
+    "small": "small providers",
+    "marketplace": "marketplaces",
+    "unknown": "providers",
+}
 
 
 def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
@@ -40,7 +51,28 @@ def said_of_prices(
     rented: Sequence[RentedMachines], tables: Catalog, beside: Iterable[OfferedMachines | None] = ()
 ) -> list[str]:
     """What is to be said of the prices of an answer, and of what else it names."""
-    return [*doubts_of(rented, beside), *ending_soon(rented, tables.now), *unlisted_notes(rented, tables)]
+    return [
+        *doubts_of(rented, beside),
+        *aged_notes(rented, tables.now),
+        *ending_soon(rented, tables.now),
+        *unlisted_notes(rented, tables),
+    ]
+
+
+def aged_notes(rented: Iterable[RentedMachines], now: date | None) -> Iterator[str]:
+    """What one likely pays by now where that is more than the price of its day, and how prices of such age moved."""
+    drifts = price_drifts()
+    for d in rented:
+        if now is None or d.price_likely_ratio < TOLD_RATIO or d.price_as_of is None:
+            continue
+        drift, days = drift_of_provider(drifts, d.cloud, PriceKind(d.price_kind)), (now - d.price_as_of).days
+        if drift is not None:
+            low, high = (f"{ratio - 1:+.0%}" for ratio in moved_between(drift, days))
+            likely = d.usd_per_hour * d.price_likely_ratio
+            yield (
+                f"The price of {d.cloud} {d.instance} is {days} days old; those of {PROVIDERS[class_of(d.cloud)]} "
+                f"moved {low} to {high} in such a time: likely ${likely:,.2f}/h by now"
+            )
 
 
 def doubts_of(rented: Iterable[OfferedMachines], beside: Iterable[OfferedMachines | None] = ()) -> list[str]:

@@ -18,6 +18,7 @@ from gpufleet.catalog.own_terms import (
     OWN_TITLE,
     bill_line_from,
 )
+from gpufleet.catalog.price_drift import with_likely_prices
 from gpufleet.catalog.prices_in_force import (
     Days,
     ended_prices,
@@ -158,8 +159,9 @@ def read_catalog(
         accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=on_own_terms(
-            overlay, listed, [machine.offer for machine in own], sold, instances, (accelerators, aliases)
+        offers=with_likely_prices(
+            on_own_terms(overlay, listed, [machine.offer for machine in own], sold, instances, (accelerators, aliases)),
+            days.now,
         ),
         availability=tuple(availability.values()),
         sources=sources,

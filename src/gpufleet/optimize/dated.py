@@ -1,4 +1,4 @@
-"""Prices without a date: they answer only what no dated price answers, and are told beside an answer that they beat."""
+"""Prices that nobody dates, or that are likely another by now: told beside the answer that stands without them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Rejection
+from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.copies.protocol import Copies, Model
 from gpufleet.optimize.market import PricedPlacement, rank
@@ -25,7 +26,25 @@ def solved_on_dated(question: ServeQuestion[M], solve: Callable[[ServeQuestion[M
     every = replace(question, offers=(*question.offers, *question.undated), undated=())
     asked = undated_apart(every)
     solution = solve(asked)
-    return (asked, solution) if solution.ranked or not asked.undated else (every, solve(every))
+    if solution.ranked or not asked.undated:
+        return outdated_apart(asked, solution)
+    return outdated_apart(every, solve(every))
+
+
+def outdated_apart(question: ServeQuestion[M], solution: S) -> tuple[ServeQuestion[M], S]:
+    """The same with prices beside its offers that win by their age alone: the answer costs least by now."""
+    cheapest = min(solution.ranked, key=lambda p: p.likely_usd_per_hour, default=None)
+    if cheapest is None or cheapest is solution.ranked[0]:
+        return question, solution
+    won_by_age = {key_of(p.offer) for p in solution.ranked[: solution.ranked.index(cheapest)]}
+    apart = tuple(o for o in question.offers if key_of(o) in won_by_age)
+    kept = replace(
+        question,
+        offers=tuple(o for o in question.offers if key_of(o) not in won_by_age),
+        undated=(*question.undated, *apart),
+    )
+    ranked = [p for p in solution.ranked if key_of(p.offer) not in won_by_age]
+    return kept, replace(solution, ranked=ranked)
 
 
 def writer_with_rejections(

@@ -414,7 +414,7 @@ def played_rows(market: JobMarket, ratios: Bounds, grades: Sequence[Grade]) -> P
         job.confidence,
         job.deadline_s,
         lambda p: expected_usd(p, job),
-        lambda p: doubt_ratio(grades[p.row], p.slow_ratio),
+        lambda p: doubt_ratio(grades[p.row], p.slow_ratio) * p.offer.likely_ratio,
         lambda p: p.planned_s(job, p.work_s),
         lambda p: planned_job(p, job, ratios),
         lambda p, play: replace(p, play=play),

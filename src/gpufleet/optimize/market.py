@@ -57,6 +57,11 @@ class PricedPlacement:
         return self.steady_count(self.quiet_instance_count)
 
     @property
+    def likely_usd_per_hour(self) -> float:
+        """The same at what one likely pays by now, where the price is of some day."""
+        return self.usd_per_hour * self.offer.likely_ratio
+
+    @property
     def usd_per_hour(self) -> float:
         """What the machines cost over all hours."""
         quiet_usd = self.machines_usd_per_hour(self.quiet_instance_count)

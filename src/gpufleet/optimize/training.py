@@ -434,12 +434,16 @@ def soonest_of(ranked: Sequence[TrainingPlacement]) -> TrainingPlacement | None:
 def played_rows(question: TrainingQuestion) -> PlayedRows[TrainingPlacement]:
     """What ranks the rows of a question, and plays those on spot."""
     confidence = question.goal.confidence
+
+    def speed_doubt(p: TrainingPlacement) -> float:
+        return doubt_ratio(run_grade(question, p), float(slow_ratio(confidence, np.array(p.rated.high_ratio))))
+
     return PlayedRows(
         question.around.plays,
         confidence,
         question.goal.deadline_s,
         lambda p: p.usd,
-        lambda p: doubt_ratio(run_grade(question, p), float(slow_ratio(confidence, np.array(p.rated.high_ratio)))),
+        lambda p: speed_doubt(p) * p.offer.likely_ratio,
         lambda p: p.planned_s,
         lambda p: planned_job(p, question),
         lambda p, play: replace(p, play=play),

@@ -73,6 +73,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 UNMEASURED = "A speed that nobody measured counts as slow as it is with the confidence of the plan."
+OUTDATED = "A price of some age counts as what one likely pays by now."
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
 LATE = ("late", "late_on_spot", "late_with_cap", "training_late", "training_never_ends")
 TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")
@@ -410,7 +411,9 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
     ]
     marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
     usd_in_order = [d.usd.value for d in plan.deployments]
-    marks += [UNMEASURED] if usd_in_order != sorted(usd_in_order) else []
+    if usd_in_order != sorted(usd_in_order):
+        likely_in_order = [d.usd.value * d.price_likely_ratio for d in plan.deployments]
+        marks.append(OUTDATED if likely_in_order == sorted(likely_in_order) else UNMEASURED)
     return ranking(plan.deployments, ranking_columns(plan, own), rows, "expected in time, late", marks)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.report.numbers import amount, usd, usd_per_hour
+from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
 from gpufleet.report.rented import about, rented_words
 from gpufleet.results.job import RentedJob
 from gpufleet.results.plan import MissingPrice, ServicePlan
 from gpufleet.results.rented import RentedMachines
 
-MOST_MISSING = 1
+MOST_MISSING, UNMEASURED = 1, "roofline"
 
 
 def price_lines(plan: ServicePlan) -> list[str]:
@@ -22,11 +22,12 @@ def price_lines(plan: ServicePlan) -> list[str]:
 
 
 def undated_line(d: RentedMachines | None, price: str) -> list[str]:
-    """What would cost less, were a price that nobody dates still true."""
+    """What would cost less, were a price that nobody dates, or an old one, still true."""
     if d is None:
         return []
-    kind = d.price_kind.replace("_", " ")
-    return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {d.price_day}."]
+    kind, day = d.price_kind.replace("_", " "), d.price_day
+    of_day = day if d.stated_price_day is None else f"price of {day}, likely {more(d.price_likely_ratio)} by now"
+    return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {of_day}."]
 
 
 def unmeasured_line(d: RentedJob | None) -> list[str]:
@@ -34,10 +35,19 @@ def unmeasured_line(d: RentedJob | None) -> list[str]:
     if d is None:
         return []
     kind, high = d.price_kind.replace("_", " "), usd(d.usd.high or d.usd.value)
-    return [
-        f"Cheaper if its speed holds: {rented_words(d, kind)}: {about(d)}{usd(d.usd.value)}, but up to {high}: "
-        f"nobody measured it (--gpus {d.gpu} takes it)."
-    ]
+    rented = f"{rented_words(d, kind)}: {about(d)}{usd(d.usd.value)}"
+    if d.grade != UNMEASURED:
+        return [f"Cheaper if still true: {rented}, price of {d.price_day}, likely {more(d.price_likely_ratio)} by now."]
+    return [f"Cheaper if its speed holds: {rented}, but up to {high}: nobody measured it (--gpus {d.gpu} takes it)."]
+
+
+def more(ratio: float) -> str:
+    """How much more than it was.
+
+    >>> more(1.134)
+    '13% more'
+    """
+    return f"{percent(ratio - 1)} more"
 
 
 def missing_line(missing: Sequence[MissingPrice]) -> list[str]:
