@@ -65,6 +65,12 @@ def choosing_evenly(formulas: Formulas) -> Formulas:
     return replace(formulas, routing=replace(formulas.routing, popularity_shape=shape))
 
 
+def of_hosts_alike(formulas: Formulas) -> Formulas:
+    """Hosts of older machines that take as long as those of newer ones."""
+    steps = formulas.engine_steps
+    return replace(formulas, engine_steps=replace(steps, older_host_ratio=replace(steps.older_host_ratio, value=1.0)))
+
+
 def at_its_defaults(point: Point) -> Point:
     """A row whose engine was started without limits and mixed chunks; its KV format stays."""
     return replace(point, limits=NO_LIMITS)
@@ -87,6 +93,8 @@ TERMS = (
     Term("quantisation fused by engine and format", Substitutes(engine=quantising_apart)),
     Term("shared experts beside routed ones", without("shared_beside_tokens")),
     Term("expert kernels by version", without("general_experts")),
+    Term("tiles of few rows an expert are full", without("few_rows_ratio")),
+    Term("hosts of older machines are as fast", Substitutes(formulas=of_hosts_alike)),
     Term("steps with prompts wait for their launches (vLLM)", without("busy_launch_ratio")),
     Term("launches of prompts take what those of single tokens do", Substitutes(held=("prefill_launch_ratio",))),
     Term("no rank waits for the slowest", Substitutes(held=("reduction_overhead_s",))),
