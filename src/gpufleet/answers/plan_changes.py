@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpufleet.results.plan import ConsideredPrice
 from gpufleet.results.plan_changes import (
@@ -24,12 +24,12 @@ def cheapest_by_key(prices: Iterable[ConsideredPrice]) -> dict[TypeKey, Consider
 
 
 def price_changes(
-    was: list[ConsideredPrice], now: list[ConsideredPrice], decisive: frozenset[TypeKey]
+    was: list[ConsideredPrice], now: list[ConsideredPrice], alone: Mapping[TypeKey, TypeKey], chosen: TypeKey | None
 ) -> list[PriceChange]:
-    """Every machine type whose cheapest price changed, came or went."""
+    """Every machine type whose cheapest price changed, came or went; what each `alone` gives, `chosen` today."""
     then, today = cheapest_by_key(was), cheapest_by_key(now)
     changed = (key for key in sorted({*then, *today}) if usd(then.get(key)) != usd(today.get(key)))
-    return [price_change(key, then.get(key), today.get(key), key in decisive) for key in changed]
+    return [price_change(key, then.get(key), today.get(key), alone.get(key), chosen) for key in changed]
 
 
 def usd(price: ConsideredPrice | None) -> float | None:
@@ -38,9 +38,13 @@ def usd(price: ConsideredPrice | None) -> float | None:
 
 
 def price_change(
-    key: TypeKey, was: ConsideredPrice | None, now: ConsideredPrice | None, is_decisive: bool
+    key: TypeKey,
+    was: ConsideredPrice | None,
+    now: ConsideredPrice | None,
+    gives: TypeKey | None,
+    chosen: TypeKey | None,
 ) -> PriceChange:
-    """One row of the price list, then and now."""
+    """One row of the price list, then and now; alone it `gives` another choice, or none."""
     return PriceChange(
         cloud=key[0],
         instance=key[1],
@@ -51,7 +55,8 @@ def price_change(
         now_region=None if now is None else now.region,
         was_as_of=None if was is None else was.as_of,
         now_as_of=None if now is None else now.as_of,
-        is_decisive=is_decisive,
+        is_decisive=gives is not None and gives == chosen,
+        alone_gives="" if gives is None else " ".join(gives[:2]),
     )
 
 

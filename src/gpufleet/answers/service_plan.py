@@ -19,7 +19,7 @@ from gpufleet.answers.service_figures import (
     slack_of_limits,
 )
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
-from gpufleet.optimize.dated import cheaper_undated
+from gpufleet.optimize.dated import cheaper_if_true
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.promise import as_expected
 from gpufleet.optimize.service import ServeQuestion, ServeSolution
@@ -72,7 +72,7 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
     question, solution = context.question, context.solution
     demand, copies = question.demand, solution.copies
     deployments = [deployment(kind, context, priced) for priced in solution.ranked[: asked.num_rows]]
-    beside = cheaper_undated(question, solution)
+    beside = cheaper_if_true(question, solution)
     undated = [] if beside is None else [deployment(kind, context, beside)]
     return kind.plan(
         model=question.model.name,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
-from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_of_price, price_changes, usd
+from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_of_price, price_changes
 from gpufleet.answers.why_not import best_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleets import plan_fleet
@@ -18,7 +18,9 @@ from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
 from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.price_drift import with_likely_prices
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
@@ -59,7 +61,7 @@ class Market:
         return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
 
     def ranked(self, offers: Sequence[Offer]) -> list[PricedPlacement]:
-        """What can be had and paid for at these prices, cheapest first."""
+        """What can be had and paid for at these prices, cheapest by now first."""
         purse = self.question.purse
         priced = best_of_each_type(rank(self.placements, offers, purse.most_spot_ratio))
         return within_budget(priced, purse.most_usd_per_hour, Rejections())
@@ -159,6 +161,7 @@ def changes(
     """A plan beside the one that is made today; `between` at the prices of the plan, within its quotas and today's."""
     basis, today = recorded(old), recorded(new)
     at_old_prices, at_todays_quotas = between
+    todays = with_likely_prices(map(offer_of, today.prices), tables.now or current_date())
     return PlanChanges(
         model=old.model,
         was_hash=old.input_hash,
@@ -167,7 +170,9 @@ def changes(
         at_old_prices=at_old_prices,
         at_todays_quotas=at_todays_quotas,
         now=new.answer if new.deployments else None,
-        price_changes=price_changes(basis.prices, today.prices, decisive_prices(market, basis, today)),
+        price_changes=price_changes(
+            basis.prices, today.prices, choices_by_one(market, basis, todays), market.first(todays)
+        ),
         quota_changes=quota_changes(market, basis),
         digest_changes=digest_changes(basis.digests, today.digests, basis.prices, machines_today(basis.prices, tables)),
         num_prices=len(basis.prices),
@@ -229,21 +234,24 @@ def offer_of(price: ConsideredPrice) -> Offer:
         raise DataMissing(f"a price of the plan cannot be read: {error}") from error
 
 
-def decisive_prices(market: Market, old: PlanBasis, new: PlanBasis) -> frozenset[TypeKey]:
-    """Price changes each of which alone turns the winner at the old prices into the winner at the new ones."""
+def choices_by_one(market: Market, old: PlanBasis, todays: Sequence[Offer]) -> dict[TypeKey, TypeKey]:
+    """What would be chosen had one price of then alone become today's, where that is another choice.
+
+    That of the choice of then may do so, and those that are chosen before it today.
+    """
     held = within_todays_quotas(market, old)
-    was, now = market.first(held), market.first([offer_of(p) for p in new.prices])
-    if was == now:
-        return frozenset()
-    then, today = cheapest_by_key(old.prices), cheapest_by_key(new.prices)
-    changed = [key for key in {*then, *today} if usd(then.get(key)) != usd(today.get(key)) and key in (was, now)]
-    return frozenset(key for key in changed if market.first(with_one(held, new, key)) == now)
+    was = market.first(held)
+    then, today = recorded_usd(old), cheapest_usd(todays)
+    now = [key_of_offer(row.offer) for row in market.ranked(todays)]
+    before = now[: now.index(was)] if was in now else now
+    changed = [key for key in (was, *before) if key is not None and then.get(key) != today.get(key)]
+    alone = {key: market.first(with_one(held, todays, key)) for key in changed}
+    return {key: found for key, found in alone.items() if found is not None and found != was}
 
 
-def with_one(held: Sequence[Offer], new: PlanBasis, key: TypeKey) -> list[Offer]:
+def with_one(held: Sequence[Offer], todays: Sequence[Offer], key: TypeKey) -> list[Offer]:
     """The old prices where those of one machine type and price kind are today's, or are gone."""
-    kept = [o for o in held if key_of_offer(o) != key]
-    return [*kept, *(offer_of(p) for p in new.prices if key_of_price(p) == key)]
+    return [*(o for o in held if key_of_offer(o) != key), *(o for o in todays if key_of_offer(o) == key)]
 
 
 def key_of_offer(offer: Offer) -> TypeKey:

@@ -17,6 +17,7 @@ from gpufleet.optimize.market import (
     BY_THE_HOUR,
     Purse,
     effective_price,
+    likely_price,
     machines_usd,
     on_demand_beside,
     steady_machines,
@@ -167,13 +168,14 @@ class Contest:
         return replace(counts, machines=np.where(counts.machines <= most, counts.machines, np.inf))
 
     def costs(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> FloatArray:
-        """USD per hour of every entrant at each rate [entrant, rate]."""
+        """USD per hour that every entrant counts at each rate [entrant, rate]."""
         return self.usd_of(np.arange(len(self.offers)), self.counts(requests_per_s, demand, rates), demand)
 
     def usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
-        """USD per hour of so many machines of these entrants; infinite where they cannot be had or paid for.
+        """USD per hour that these entrants count by now; infinite where so many cannot be had or paid for.
 
-        The cost of `machines_usd` over the busy and the quiet hours, each with its own number.
+        The cost of `machines_usd` over the busy and the quiet hours, each with its own number, times what one likely
+        pays by now over it (`likely_ratio`).
         """
         sold = counts.machines <= self.supply[entrant][:, None]
         had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
@@ -182,7 +184,8 @@ class Contest:
             kept = np.where(self.is_by_the_hour[entrant][:, None] & np.isfinite(counts.quiet), counts.quiet, had)
             usd = np.asarray(over_hours(demand.busy_ratio, usd, self.machines_usd(entrant, kept)))
         sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
-        return np.where(sold & (usd <= self.purse.most_usd_per_hour), usd, np.inf)
+        sold &= usd <= self.purse.most_usd_per_hour
+        return np.where(sold, usd * self.likely_ratio[entrant][:, None], np.inf)
 
     def machines_usd(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """What so many machines cost, those that may not be spot on demand."""
@@ -193,6 +196,11 @@ class Contest:
         """How many of so many machines may not be spot."""
         may_not = steady_machines(machines, self.purse.most_spot_ratio)
         return np.where(self.is_mixed[entrant][:, None], may_not, 0.0)
+
+    @cached_property
+    def likely_ratio(self) -> FloatArray:
+        """What one likely pays by now over the price of each entrant."""
+        return np.array([o.likely_ratio for o in self.offers], dtype=np.float64)
 
     @cached_property
     def is_mixed(self) -> BoolArray:
@@ -301,7 +309,7 @@ def unbeaten(offers: Sequence[Offer], steady: Steady | None) -> list[Offer]:
     of GPUs of their own stay: beside other machines they are not the same.
     """
     kept: dict[tuple[Key, tuple[GpuQuota, ...]], list[tuple[float, float, Offer]]] = {}
-    for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
+    for offer in sorted(offers, key=lambda o: (likely_price(o), o.region)):
         beside = bought_beside(offer, steady)
         if beside is None and steady is not None and offer.price_kind is PriceKind.SPOT:
             continue

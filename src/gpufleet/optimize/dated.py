@@ -9,7 +9,6 @@ from typing import TypeVar
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Rejection
-from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.copies.protocol import Copies, Model
 from gpufleet.optimize.market import PricedPlacement, rank
@@ -26,25 +25,7 @@ def solved_on_dated(question: ServeQuestion[M], solve: Callable[[ServeQuestion[M
     every = replace(question, offers=(*question.offers, *question.undated), undated=())
     asked = undated_apart(every)
     solution = solve(asked)
-    if solution.ranked or not asked.undated:
-        return outdated_apart(asked, solution)
-    return outdated_apart(every, solve(every))
-
-
-def outdated_apart(question: ServeQuestion[M], solution: S) -> tuple[ServeQuestion[M], S]:
-    """The same with prices beside its offers that win by their age alone: the answer costs least by now."""
-    cheapest = min(solution.ranked, key=lambda p: p.likely_usd_per_hour, default=None)
-    if cheapest is None or cheapest is solution.ranked[0]:
-        return question, solution
-    won_by_age = {key_of(p.offer) for p in solution.ranked[: solution.ranked.index(cheapest)]}
-    apart = tuple(o for o in question.offers if key_of(o) in won_by_age)
-    kept = replace(
-        question,
-        offers=tuple(o for o in question.offers if key_of(o) not in won_by_age),
-        undated=(*question.undated, *apart),
-    )
-    ranked = [p for p in solution.ranked if key_of(p.offer) not in won_by_age]
-    return kept, replace(solution, ranked=ranked)
+    return (asked, solution) if solution.ranked or not asked.undated else (every, solve(every))
 
 
 def writer_with_rejections(
@@ -73,11 +54,12 @@ def dated_or_all(offers: Sequence[Offer]) -> Sequence[Offer]:
     return [offer for offer in offers if offer.is_dated] or offers
 
 
-def cheaper_undated(question: AnyQuestion, solution: ServeSolution[Copies]) -> PricedPlacement | None:
-    """The cheapest through an undated price, where it costs less than the answer."""
-    found = rank(solution.placements, question.undated, question.purse.most_spot_ratio)[:1]
-    is_cheaper = found and solution.ranked and found[0].usd_per_hour < solution.ranked[0].usd_per_hour
-    return found[0] if is_cheaper else None
+def cheaper_if_true(question: AnyQuestion, solution: ServeSolution[Copies]) -> PricedPlacement | None:
+    """The cheapest through an undated price, or through one that is likely more by now, below the answer's cost."""
+    undated = rank(solution.placements, question.undated, question.purse.most_spot_ratio)[:1]
+    found = min([*undated, *solution.ranked], key=lambda p: p.usd_per_hour, default=None)
+    is_cheaper = found is not None and solution.ranked and found.usd_per_hour < solution.ranked[0].usd_per_hour
+    return found if is_cheaper else None
 
 
 def unpriced(question: AnyQuestion, solution: ServeSolution[Copies]) -> list[Placement]:

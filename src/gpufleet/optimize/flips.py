@@ -45,6 +45,11 @@ class Winner:
     instance_count: int
     usd_per_hour: float
 
+    @classmethod
+    def of(cls, offer: Offer, instance_count: int, counted_usd: float) -> Winner:
+        """An entrant that counts so much in a contest."""
+        return cls(offer, instance_count, counted_usd / offer.likely_ratio)
+
 
 @dataclass(frozen=True)
 class Flip:
@@ -99,7 +104,7 @@ class Standing:
         first = int(winners(costs)[0])
         if first == NOBODY:
             return None
-        return Winner(contest.offers[first], int(counts.machines[first, 0]), float(costs[first, 0]))
+        return Winner.of(contest.offers[first], int(counts.machines[first, 0]), float(costs[first, 0]))
 
     @cached_property
     def counts(self) -> Counts:
@@ -184,7 +189,7 @@ def quota_flips(standing: Standing) -> list[Flip]:
         offer, needed = contest.offers[entrant], int(counts.machines[entrant, 0])
         had = contest.supply[entrant]
         if needed > had and key_of(offer) != standing.key:
-            winner = Winner(offer, needed, float(usd[entrant]))
+            winner = Winner.of(offer, needed, float(usd[entrant]))
             flips.setdefault(key_of(offer), Flip(QUOTA, float(had), float(needed), float(needed), winner, offer))
     return list(flips.values())[:MOST_QUOTAS]
 

@@ -83,10 +83,15 @@ def effective_price(offer: Offer) -> float:
     return offer_usd_per_hour(offer)
 
 
+def likely_price(offer: Offer) -> float:
+    """What one likely pays for it by now."""
+    return effective_price(offer) * offer.likely_ratio
+
+
 def rank(
     placements: Iterable[Placement], offers: Sequence[Offer], most_spot_ratio: float = 1.0
 ) -> list[PricedPlacement]:
-    """Every placement through every offer that can supply its machines, cheapest first; ties keep a fixed order.
+    """Every placement through every offer that can supply its machines, cheapest by now first; ties in a fixed order.
 
     Where not all may be spot, the others are bought on demand in the same region.
     """
@@ -96,7 +101,7 @@ def rank(
         priced = partly_steady(priced, on_demand_beside(offers), most_spot_ratio)
     had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
     return sorted(
-        had, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+        had, key=lambda p: (p.likely_usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
     )
 
 

@@ -186,7 +186,15 @@ def price_words(result: PlanChanges) -> str:
         own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
         moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
         return f"The choice stays, its price changed{moved}."
-    return "Prices decide: several changed, and no single one changes the choice."
+    alone = [c for c in result.price_changes if c.alone_gives]
+    if not alone:
+        return "Prices decide: several changed, and no single one changes the choice."
+    then = result.at_todays_quotas
+    first = next((c for c in alone if then and (c.cloud, c.instance, c.price_kind) == key(then)), alone[0])
+    return (
+        "Prices decide: several changed, and no single one gives today's choice. "
+        f"{machine(first)} {movement(first)}: alone that gives {first.alone_gives}."
+    )
 
 
 def is_same_choice(one: Deployment | None, other: Deployment | None) -> bool:
@@ -245,9 +253,9 @@ def prices_table(result: PlanChanges) -> Table:
         Column("was", "was", align="right"),
         Column("now", "is", align="right"),
         Column("change", "by", align="right"),
-        Column("decides", "decides", priority=1),
+        Column("alone_gives", "alone gives", priority=1, wraps=True),
     ]
-    changes = sorted(result.price_changes, key=lambda c: (not c.is_decisive, -size(c)))
+    changes = sorted(result.price_changes, key=lambda c: (not c.is_decisive, not c.alone_gives, -size(c)))
     hidden = len(changes) - SHOWN_PRICES
     notes = [f"And {count(hidden)} more; -o json has all."] if hidden > 0 else []
     title = f"Prices that changed: {count(len(changes))} of {count(result.num_prices)} considered, per machine"
@@ -267,7 +275,7 @@ def price_row(c: PriceChange) -> Row:
     known = c.was_usd_per_hour is not None and c.now_usd_per_hour is not None
     ratio = (c.now_usd_per_hour or 0.0) / (c.was_usd_per_hour or 1.0) - 1
     change = f"{'+' if ratio > 0 else '-'}{significant(PERCENT * abs(ratio), 2)}%" if known else "-"
-    return {"machine": machine(c), "was": was, "now": now, "change": change, "decides": "yes" if c.is_decisive else ""}
+    return {"machine": machine(c), "was": was, "now": now, "change": change, "alone_gives": c.alone_gives}
 
 
 def digests_table(result: PlanChanges) -> Table:

@@ -15,7 +15,8 @@ TypeKey = tuple[str, str, str]
 class PriceChange(Result):
     """The cheapest region of one machine type and price kind, then and now; None where there was no price.
 
-    `is_decisive`: this change alone turns the choice of then, at today's model, into today's choice.
+    `is_decisive`: this change alone turns the choice of then, at today's model, into today's choice. `alone_gives`: the
+    machine type that would be chosen had this price alone changed; empty where that is the choice of then.
     """
 
     cloud: str
@@ -28,6 +29,7 @@ class PriceChange(Result):
     was_as_of: date | None
     now_as_of: date | None
     is_decisive: bool = False
+    alone_gives: str = ""
 
 
 class DigestChange(Result):

@@ -142,7 +142,7 @@ def test_two_prices_that_only_flip_together_are_not_called_decisive() -> None:
     assert found.now is not None
     assert (found.now.cloud, found.now.instance) == (third.cloud, third.instance)
     assert not any(c.is_decisive for c in found.price_changes)
-    assert "no single one changes the choice" in why(found)
+    assert "no single one gives today's choice" in why(found)
 
 
 @pytest.mark.slow
