@@ -72,6 +72,7 @@ class Offer:
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
     machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
     `doubt`: why the price, or what is said of the machine, may be wrong; an answer that rests on it says so.
+    `high_ratio`: how many times the price it may be by now, where prices of its kind moved since its day.
     """
 
     cloud: str
@@ -93,6 +94,7 @@ class Offer:
     is_supposed: bool = False
     gpu_quotas: tuple[GpuQuota, ...] = ()
     doubt: str = ""
+    high_ratio: float = 1.0
 
     @property
     def most_instances(self) -> int | None:
