@@ -71,7 +71,7 @@ def learnt(without: str = "") -> Drifts:
 
 def likely(offers: Sequence[Offer], by_provider: Mapping[str, Drifts]) -> list[float]:
     """What each of them likely is by the later day, over its price."""
-    return [aged(replace(offer, likely_ratio=1.0), by_provider[offer.cloud], PAID).likely_ratio for offer in offers]
+    return [aged(replace(offer, age_ratio=1.0), by_provider[offer.cloud], PAID).age_ratio for offer in offers]
 
 
 def regret(

@@ -58,7 +58,7 @@ def test_a_price_of_more_days_is_likely_no_less_by_now(drift: PriceDrift, some: 
 
 def test_what_is_of_today_ones_own_undated_or_binding_is_what_it_says() -> None:
     small = offer("verda", "1H100.80S.32V", 2.0, days=100)
-    assert aged(small, price_drifts(), TODAY).likely_ratio > 1.05
+    assert aged(small, price_drifts(), TODAY).age_ratio > 1.05
     for each in (
         offer("verda", "1H100.80S.32V", 2.0),
         replace(small, is_own=True),
@@ -82,12 +82,10 @@ def test_drifts_are_of_classes_and_of_watched_providers_and_of_kinds_that_move()
     assert set(easily_had_gpus()) <= {who for who, _ in price_drifts()}
 
 
-@pytest.mark.parametrize(("likely_ratio", "winner"), [(1.05, "verda"), (1.15, "aws")])
-def test_an_old_price_wins_only_where_what_it_likely_is_by_now_wins(likely_ratio: float, winner: str) -> None:
+@pytest.mark.parametrize(("age_ratio", "winner"), [(1.05, "verda"), (1.15, "aws")])
+def test_an_old_price_wins_only_where_what_it_likely_is_by_now_wins(age_ratio: float, winner: str) -> None:
     """9 % below a fresh price: more than a rise of 5 %, less than one of 15 %."""
-    tables = selling(
-        offer("aws", "p5.4xlarge", 3.0), offer("verda", "1H100.80S.32V", 2.75, 100, likely_ratio=likely_ratio)
-    )
+    tables = selling(offer("aws", "p5.4xlarge", 3.0), offer("verda", "1H100.80S.32V", 2.75, 100, age_ratio=age_ratio))
     for plan in (
         plan_serve("llama-3.1-8b", tables, **QUESTION),
         plan_batch("llama-3.1-8b", tables, requests="100k", input_tokens=1000, output_tokens=200, deadline="24h"),
@@ -98,10 +96,10 @@ def test_an_old_price_wins_only_where_what_it_likely_is_by_now_wins(likely_ratio
 
 
 def test_a_question_that_only_old_prices_answer_is_answered_and_says_what_is_likely() -> None:
-    tables = replace(selling(offer("verda", "1H100.80S.32V", 2.75, 100, likely_ratio=1.2)), now=TODAY)
+    tables = replace(selling(offer("verda", "1H100.80S.32V", 2.75, 100, age_ratio=1.2)), now=TODAY)
     plan = plan_serve("llama-3.1-8b", tables, **QUESTION)
     assert plan.answer.usd_per_hour == pytest.approx(2.75 * plan.answer.instance_count)
-    assert plan.answer.price_likely_ratio == 1.2
+    assert plan.answer.price_age_ratio == 1.2
     assert any(f"${plan.answer.usd_per_hour * 1.2:,.2f}/h by now" in note for note in plan.notes)
 
 

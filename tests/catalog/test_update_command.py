@@ -25,7 +25,10 @@ from tests.catalog.price_server import (
 
 from gpufleet.catalog.providers.every import FEEDS
 from gpufleet.catalog.transport import Download, Unreachable
+from gpufleet.catalog.update import unsuccessful
 from gpufleet.cli import main
+from gpufleet.report.catalog_update import update_page
+from gpufleet.results.catalog_update import CatalogUpdate
 
 
 @pytest.fixture(autouse=True)
@@ -203,3 +206,13 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_asked(
     said = capsys.readouterr()
     assert "price snapshots cannot be written" in said.err
     assert "asked" not in said.err
+
+
+def test_the_spot_feed_of_aws_says_what_it_is_wherever_it_was_asked() -> None:
+    [feed] = [feed for feed in FEEDS if feed.name == "aws-ec2-spot"]
+    asked, skipped = (
+        update_page(CatalogUpdate(feeds=[unsuccessful(feed, status, "no answer")], root="here"))
+        for status in ("failed", "skipped")
+    )
+    assert any("spot.js" in note and "2024" in note for note in asked.notes)
+    assert not any("spot.js" in note for note in skipped.notes)

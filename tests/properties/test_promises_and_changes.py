@@ -21,6 +21,7 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.provider_classes import most_easily_had
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.token_counts import TokenCounts
@@ -171,7 +172,7 @@ def is_served(request: ServeRequest) -> bool:
 def is_sensible(request: ServeRequest, d: Deployment) -> bool:
     """Few GPUs, or few machines beside those of its type, planned on its cloud alone, that need keep no limit."""
     habits, gpus = load_habits(), d.instance_count * d.gpus_per_instance
-    if gpus <= habits.easily_had_gpus.value:
+    if gpus <= most_easily_had():
         return True
     free = every_row(replace(request, slo=None, budget_usd_per_hour=None, clouds=[d.cloud])).deployments
     of_load = next(row.instance_count for row in free if row.instance == d.instance)

@@ -93,8 +93,9 @@ def moves_of_tables() -> Iterator[Move]:
 
 
 def every_move() -> list[Move]:
-    """All that is known."""
-    return [*moves_in(MOVES), *moves_of_tables()]
+    """All that is known of prices that move so."""
+    kinds = {kind.value for kind in MOVING}
+    return [move for move in (*moves_in(MOVES), *moves_of_tables()) if move.price_kind in kinds]
 
 
 def drifts(moves: Iterable[Move]) -> list[PriceDrift]:

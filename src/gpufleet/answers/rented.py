@@ -26,6 +26,6 @@ def machines_of(offer: Offer, instance: Instance, count: int, steady: Offer | No
         "price_first_seen": offer.first_seen,
         "price_until": offer.until,
         "price_doubt": "; ".join(doubts),
-        "price_likely_ratio": offer.likely_ratio,
+        "price_age_ratio": offer.age_ratio,
         "price_per_instance_usd_per_hour": effective_price(offer),
     }

@@ -10,6 +10,7 @@ from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.catalog.calibration import load_habits
+from gpufleet.catalog.provider_classes import most_easily_had
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Slo
@@ -190,7 +191,7 @@ def purse_of(request: ServiceRequest) -> Purse:
 def sensible_size(request: ServiceRequest) -> SensibleSize:
     """How large a plan may be that is told as a change of a question."""
     habits, had = load_habits(), request.easily_had
-    easily_had = habits.easily_had_gpus.value if had is None else had
+    easily_had = most_easily_had() if had is None else had
     return SensibleSize(habits.most_times_machines.value, easily_had, habits.most_rented_gpus.value)
 
 

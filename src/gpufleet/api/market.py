@@ -11,6 +11,7 @@ from gpufleet.api.requests import PlanRequest
 from gpufleet.api.what_if import asked_prices, change_words
 from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.provider_classes import class_of, clouds_of_providers
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
@@ -20,7 +21,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
 from gpufleet.questions.fields import MarketRequest
@@ -80,9 +81,27 @@ def offer_filter(request: MarketRequest, tables: Catalog, gpus: Collection[str] 
 
 
 def clouds_asked(request: MarketRequest, tables: Catalog) -> list[str] | None:
-    """Clouds by their right names; all of them where 'all' is said."""
+    """Clouds by their right names, of the providers that are meant; all of them where 'all' or nothing is said."""
     asked = request.clouds or ()
-    return None if EVERY_CLOUD in map(str.casefold, asked) else [resolve_cloud(tables, c) for c in asked] or None
+    is_any = EVERY_CLOUD in map(str.casefold, asked)
+    clouds = None if is_any else [resolve_cloud(tables, c) for c in asked] or None
+    return within_providers(clouds, request, tables)
+
+
+def within_providers(clouds: list[str] | None, request: MarketRequest, tables: Catalog) -> list[str] | None:
+    """Those of the clouds whose providers are meant; UsageError where that leaves none of them."""
+    said = request.providers or ()
+    if not said or EVERY_CLOUD in map(str.casefold, said):
+        return clouds
+    found = clouds_of_providers(tables, said, clouds)
+    if not found:
+        raise UsageError(
+            "no cloud is left",
+            found=f"--clouds {','.join(clouds or ())} --providers {','.join(said)}",
+            expected="a cloud whose provider is of these classes",
+            hint=", ".join(f"{cloud} is {class_of(cloud)}" for cloud in clouds or ()) + ".",
+        )
+    return found
 
 
 def regions_asked(request: MarketRequest, tables: Catalog) -> RegionChoice:
@@ -119,7 +138,8 @@ def kind_words(request: PlanRequest, offers: Sequence[Offer]) -> str:
 def market_rows(request: PlanRequest, offers: Sequence[Offer]) -> list[InputRow]:
     """What may be rented."""
     return [
-        ("clouds", "clouds", ", ".join(request.clouds or ["all"]), request.clouds),
+        ("clouds", "clouds", ", ".join(request.clouds or ["all"]), request.clouds or request.providers),
+        *([("providers", "providers", ", ".join(request.providers), True)] if request.providers else []),
         ("regions", "regions", ", ".join(request.regions or ["all"]), request.regions),
         ("GPUs", "gpus", ", ".join(request.gpus or ["all"]), request.gpus),
         ("price kinds", "pricing", kind_words(request, offers), request.pricing),

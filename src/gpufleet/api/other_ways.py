@@ -15,7 +15,13 @@ from gpufleet.optimize.service import solve_serve
 from gpufleet.results.plan import Relaxation
 
 ALL = "all"
-NARROWING = {"clouds": "clouds", "regions": "regions", "gpus": "GPUs", "pricing": "price kinds"}
+NARROWING = {
+    "clouds": "clouds",
+    "providers": "providers",
+    "regions": "regions",
+    "gpus": "GPUs",
+    "pricing": "price kinds",
+}
 
 
 def other_ways(prepared: Prepared) -> list[Relaxation]:

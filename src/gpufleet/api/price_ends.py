@@ -63,12 +63,12 @@ def aged_notes(rented: Iterable[RentedMachines], now: date | None) -> Iterator[s
     """What one likely pays by now where that is more than the price of its day, and how prices of such age moved."""
     drifts = price_drifts()
     for d in rented:
-        if now is None or d.price_likely_ratio < TOLD_RATIO or d.price_as_of is None:
+        if now is None or d.price_age_ratio < TOLD_RATIO or d.price_as_of is None:
             continue
         drift, days = drift_of_provider(drifts, d.cloud, PriceKind(d.price_kind)), (now - d.price_as_of).days
         if drift is not None:
             low, high = (f"{ratio - 1:+.0%}" for ratio in moved_between(drift, days))
-            likely = d.usd_per_hour * d.price_likely_ratio
+            likely = d.usd_per_hour * d.price_age_ratio
             yield (
                 f"The price of {d.cloud} {d.instance} is {days} days old; those of {PROVIDERS[class_of(d.cloud)]} "
                 f"moved {low} to {high} in such a time: likely ${likely:,.2f}/h by now"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.device_notes import device_notes
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.own_machines import OWN_CLOUD
+from gpufleet.catalog.provider_classes import UNKNOWN, class_of, easily_had_gpus
 from gpufleet.provenance import Grade
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
@@ -28,16 +29,33 @@ def capacity_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: 
 
 
 def capacity_note(answer: RentedMachines, others: Sequence[RentedMachines], easily_had: int | None) -> list[str]:
-    """That so many GPUs of a type in a region are not had without asking, and who needs fewer."""
-    most = load_habits().easily_had_gpus.value if easily_had is None else easily_had
-    if num_gpus(answer) <= most or answer.cloud == "own":
+    """That so many GPUs of a type in a region are not had without asking, and whose row is."""
+    if is_easily_had(answer, easily_had):
         return []
-    fewer = next((i for i, d in enumerate(others, 2) if num_gpus(d) <= most), None)
-    instead = "no row needs fewer" if fewer is None else f"row {fewer} needs {num_gpus(others[fewer - 2]):,.0f}"
+    row = next((i for i, d in enumerate(others, 2) if is_easily_had(d, easily_had)), None)
+    instead = "no row needs so few that they are" if row is None else f"row {row} needs {had_words(others[row - 2])}"
+    whose = class_of(answer.cloud)
+    of_class = "" if easily_had is not None or whose == UNKNOWN else f" of a provider that is {whose}"
     return [
-        f"{num_gpus(answer):,.0f}x {answer.gpu} in one region are seldom had without a reservation "
-        f"(--easily-had {most:g}): ask {answer.cloud} first, or spread them over regions; {instead}"
+        f"{num_gpus(answer):,.0f}x {answer.gpu} in one region are seldom had without a reservation{of_class} "
+        f"(--easily-had {most_had(answer, easily_had):g}): ask {answer.cloud} first, or spread them over regions; "
+        f"{instead}"
     ]
+
+
+def is_easily_had(d: RentedMachines, easily_had: int | None) -> bool:
+    """Whether a provider of that class is expected to have the machines of a row at once; one's own are there."""
+    return d.cloud == OWN_CLOUD or num_gpus(d) <= most_had(d, easily_had)
+
+
+def most_had(d: RentedMachines, easily_had: int | None) -> float:
+    """GPUs of one type that one may expect of the provider of a row, or that somebody says."""
+    return easily_had_gpus()[class_of(d.cloud)].value if easily_had is None else easily_had
+
+
+def had_words(d: RentedMachines) -> str:
+    """The GPUs of a row, and whose they are."""
+    return f"{num_gpus(d):,.0f} of {d.cloud}"
 
 
 def num_gpus(d: OfferedMachines) -> float:

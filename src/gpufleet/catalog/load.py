@@ -47,6 +47,7 @@ from gpufleet.catalog.snapshots import (
     snapshot_folders,
     snapshot_root,
 )
+from gpufleet.catalog.spot_age import with_spot_ages
 from gpufleet.catalog.table_files import SHIPPED, merged, table_in
 from gpufleet.catalog.table_rows import (
     PlacedOffer,
@@ -154,7 +155,8 @@ def read_catalog(
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
     availability, sources = merged(directories, availability_in), sources_of(directories, taken)
     sold = [*availability, *((cloud, "", name) for cloud, name in described)]
-    listed = first_seen_by(sources, priced(overlay, taken, instances, days, sold, written))
+    known = first_seen_by(sources, priced(overlay, taken, instances, days, sold, written))
+    listed = with_spot_ages(known, days.now)
     return Catalog(
         accelerators=accelerators,
         instances=instances,

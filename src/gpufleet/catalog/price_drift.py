@@ -19,7 +19,8 @@ LONGEST_DAYS, PERIOD_DAYS = 180, 100
 """No price was watched for longer."""
 LEAST_RATIO = 1.005
 """Nearer than that a price is the one of its day."""
-MOVING = frozenset({PriceKind.ON_DEMAND, PriceKind.SPOT})
+MOVING = frozenset({PriceKind.ON_DEMAND})
+"""Spot has an age of its own (spot_age.py), commitments keep their price."""
 EVERY_CLASS, NORMAL_90 = "all", 1.2815515655446004
 
 
@@ -106,4 +107,4 @@ def aged(offer: Offer, drifts: Drifts, now: date) -> Offer:
         return offer
     drift = drift_of_provider(drifts, offer.cloud, offer.price_kind)
     likely = 1.0 if drift is None else likely_usd_ratio(drift, (now - offer.as_of).days)
-    return offer if likely < LEAST_RATIO else replace(offer, likely_ratio=likely)
+    return offer if likely < LEAST_RATIO else replace(offer, age_ratio=likely)

@@ -138,7 +138,7 @@ def update_feed(feed: Feed, refresh: Refresh) -> FeedUpdate:
 
 def unsuccessful(feed: Feed, status: str, reason: str) -> FeedUpdate:
     """A feed that brought nothing."""
-    return FeedUpdate(feed=feed.name, cloud=feed.cloud, status=status, reason=reason)
+    return FeedUpdate(feed=feed.name, cloud=feed.cloud, status=status, reason=reason, caution=feed.caution)
 
 
 def failure(error: Exception, root: Path) -> str:
@@ -247,6 +247,7 @@ def settled(feed: Feed, refresh: Refresh, reading: Reading) -> FeedUpdate:
         feed=feed.name,
         cloud=feed.cloud,
         status="updated",
+        caution=feed.caution,
         num_prices=len(sound),
         refused_rows=refused,
         waiting=list(map(doubted_price, found.waiting)),

@@ -30,8 +30,8 @@ ModelOption = Annotated[
     ),
 ]
 COMPARED = (
-    "rate", "in", "out", "slo", "workload", "clouds", "regions", "pricing", "precision", "engine", "headroom",
-    "fractions", "currency",
+    "rate", "in", "out", "slo", "workload", "clouds", "providers", "regions", "pricing", "precision", "engine",
+    "headroom", "fractions", "currency",
 )  # fmt: skip
 
 

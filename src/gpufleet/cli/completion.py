@@ -119,6 +119,13 @@ def cloud_names() -> list[str]:
     return list(load_catalog().clouds)
 
 
+def provider_words() -> list[str]:
+    """Classes of providers, and clouds."""
+    from gpufleet.catalog.provider_classes import easily_had_gpus
+
+    return [*easily_had_gpus(), *cloud_names()]
+
+
 def machine_names() -> list[str]:
     """Machine types of every cloud, as 'cloud:name'."""
     from gpufleet.catalog.load import load_catalog
@@ -177,6 +184,7 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "--gpu": gpu_names,
     "--cloud": cloud_names,
     "--clouds": cloud_names,
+    "--providers": provider_words,
     "--region": region_names,
     "--regions": region_names,
     "--engine": engine_names,

@@ -12,7 +12,7 @@ class Habits:
 
     `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech; `prompt_log_spread` and
     `answer_log_spread` are how far the logarithms of tokens spread from request to request; one's own electricity
-    costs `electricity_usd_per_kwh`; more than `easily_had_gpus` of a type in a region are not had without asking.
+    costs `electricity_usd_per_kwh`.
     Nobody rents more than `most_rented_gpus`, nor, beyond what is easily had, more than `most_times_machines` as many
     machines for limits as for the load.
     Answers of a benchmark that says nothing of them reach `unstated_length_spread` below the longest.
@@ -25,7 +25,6 @@ class Habits:
     answer_log_spread: Sourced
     unstated_length_spread: Sourced
     electricity_usd_per_kwh: Sourced
-    easily_had_gpus: Sourced
     most_rented_gpus: Sourced
     most_times_machines: Sourced
     fine_tuning_batch_tokens: Sourced

@@ -72,7 +72,7 @@ class Offer:
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
     machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
     `doubt`: why the price, or what is said of the machine, may be wrong; an answer that rests on it says so.
-    `likely_ratio`: what one likely pays by now over the price of its day; what is chosen is chosen by that.
+    `age_ratio`: what it counts in a choice over the price of its day, as prices of its kind moved since.
     """
 
     cloud: str
@@ -94,7 +94,7 @@ class Offer:
     is_supposed: bool = False
     gpu_quotas: tuple[GpuQuota, ...] = ()
     doubt: str = ""
-    likely_ratio: float = 1.0
+    age_ratio: float = 1.0
 
     @property
     def most_instances(self) -> int | None:

@@ -175,7 +175,7 @@ class Contest:
         """USD per hour that these entrants count by now; infinite where so many cannot be had or paid for.
 
         The cost of `machines_usd` over the busy and the quiet hours, each with its own number, times what one likely
-        pays by now over it (`likely_ratio`).
+        pays by now over it (`age_ratio`).
         """
         sold = counts.machines <= self.supply[entrant][:, None]
         had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
@@ -185,7 +185,7 @@ class Contest:
             usd = np.asarray(over_hours(demand.busy_ratio, usd, self.machines_usd(entrant, kept)))
         sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
         sold &= usd <= self.purse.most_usd_per_hour
-        return np.where(sold, usd * self.likely_ratio[entrant][:, None], np.inf)
+        return np.where(sold, usd * self.age_ratio[entrant][:, None], np.inf)
 
     def machines_usd(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """What so many machines cost, those that may not be spot on demand."""
@@ -198,9 +198,9 @@ class Contest:
         return np.where(self.is_mixed[entrant][:, None], may_not, 0.0)
 
     @cached_property
-    def likely_ratio(self) -> FloatArray:
+    def age_ratio(self) -> FloatArray:
         """What one likely pays by now over the price of each entrant."""
-        return np.array([o.likely_ratio for o in self.offers], dtype=np.float64)
+        return np.array([o.age_ratio for o in self.offers], dtype=np.float64)
 
     @cached_property
     def is_mixed(self) -> BoolArray:

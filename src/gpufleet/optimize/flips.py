@@ -48,7 +48,7 @@ class Winner:
     @classmethod
     def of(cls, offer: Offer, instance_count: int, counted_usd: float) -> Winner:
         """An entrant that counts so much in a contest."""
-        return cls(offer, instance_count, counted_usd / offer.likely_ratio)
+        return cls(offer, instance_count, counted_usd / offer.age_ratio)
 
 
 @dataclass(frozen=True)

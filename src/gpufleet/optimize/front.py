@@ -32,7 +32,7 @@ def pareto_front(question: AnyQuestion, solution: AnySolution, figure: str) -> l
     entrant, pair = pairs_of_entrants(contest)
     counts = counts_of_pairs(contest.hosts, solution.found.requests_per_s, demand)
     counts = Counts(counts.machines[pair], counts.quiet[pair])
-    costs = contest.usd_of(entrant, counts, demand)[:, 0] / contest.likely_ratio[entrant]
+    costs = contest.usd_of(entrant, counts, demand)[:, 0] / contest.age_ratio[entrant]
     front: list[FrontPoint] = []
     for at in np.argsort(costs, kind="stable"):
         if not np.isfinite(costs[at]):

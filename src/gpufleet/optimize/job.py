@@ -213,8 +213,8 @@ class Tried:
 class BatchSolution(Generic[C_co]):
     """Copies that run, what they get done, and the job on each machine type, cheapest first.
 
-    `undated`: the cheapest at a price without a date, where it costs less than the first; `unmeasured`: the cheapest
-    as expected, where the first counts less because its speed is surer.
+    `undated`: the cheapest at a price without a date, or on spot of an old list, where it costs less than the first;
+    `unmeasured`: the cheapest as expected, where the first counts less because its speed is surer.
     """
 
     copies: C_co
@@ -244,9 +244,8 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     dated = cheapest((p for p in placed if p.offer.is_dated), question.num_rows)
     ranked = within_usd(dated or cheapest(placed, question.num_rows), market.job, rejections)
     beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
-    is_cheaper = beside and ranked and expected_usd(beside[0], market.job) < expected_usd(ranked[0], market.job)
-    unmeasured = rows.cheaper_in_doubt(ranked) if ranked else None
-    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None, unmeasured)
+    if_true = rows.cheaper_if_true(ranked, next(iter(beside), None))
+    return BatchSolution(copies, rates, ranked, rejections, if_true, rows.cheaper_in_doubt(ranked))
 
 
 def solve_promised_batch(
@@ -414,7 +413,7 @@ def played_rows(market: JobMarket, ratios: Bounds, grades: Sequence[Grade]) -> P
         job.confidence,
         job.deadline_s,
         lambda p: expected_usd(p, job),
-        lambda p: doubt_ratio(grades[p.row], p.slow_ratio) * p.offer.likely_ratio,
+        lambda p: doubt_ratio(grades[p.row], p.slow_ratio) * p.offer.age_ratio,
         lambda p: p.planned_s(job, p.work_s),
         lambda p: planned_job(p, job, ratios),
         lambda p, play: replace(p, play=play),

@@ -59,7 +59,7 @@ class PricedPlacement:
     @property
     def likely_usd_per_hour(self) -> float:
         """The same at what one likely pays by now, where the price is of some day."""
-        return self.usd_per_hour * self.offer.likely_ratio
+        return self.usd_per_hour * self.offer.age_ratio
 
     @property
     def usd_per_hour(self) -> float:
@@ -85,7 +85,7 @@ def effective_price(offer: Offer) -> float:
 
 def likely_price(offer: Offer) -> float:
     """What one likely pays for it by now."""
-    return effective_price(offer) * offer.likely_ratio
+    return effective_price(offer) * offer.age_ratio
 
 
 def rank(

@@ -58,10 +58,23 @@ class PlayedRows(Generic[P]):
         """What a row counts in the choice."""
         return self.cost(row) * self.doubt(row)
 
-    def cheaper_in_doubt(self, ranked: Sequence[P]) -> P | None:
-        """Of rows in their order one that is expected to cost less than the first and counts more: it is in doubt."""
-        able = (self.played(row) for row in sorted(ranked[1:], key=self.cost) if self.cost(row) < self.cost(ranked[0]))
+    def cheaper_in_doubt(self, ranked: Sequence[P], *, by_age: bool = False) -> P | None:
+        """Of rows in their order one that is expected to cost less than the first and counts more: it is in doubt.
+
+        Either of those that count more by the age of their price above all, or of the others.
+        """
+        if not ranked:
+            return None
+        doubted = (row for row in ranked[1:] if (row.offer.age_ratio**2 > self.doubt(row)) is by_age)
+        able = (self.played(row) for row in sorted(doubted, key=self.cost) if self.cost(row) < self.cost(ranked[0]))
         return next((row for row in able if row is not None and self.cost(row) < self.cost(ranked[0])), None)
+
+    def cheaper_if_true(self, ranked: Sequence[P], undated: P | None) -> P | None:
+        """What costs less than the first at a price that nobody dates, or that may be another by now."""
+        found = [row for row in (undated, self.cheaper_in_doubt(ranked, by_age=True)) if row is not None]
+        cheapest = min(found, key=self.cost, default=None)
+        is_cheaper = cheapest is not None and ranked and self.cost(cheapest) < self.cost(ranked[0])
+        return cheapest if is_cheaper else None
 
     def cheapest(self, rows: Iterable[P], most: int) -> list[P]:
         """A row of each machine type and price kind, by what it costs as it is played; of those `most` are looked at.

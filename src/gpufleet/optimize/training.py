@@ -412,14 +412,13 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     ranked = within_usd(dated or cheapest(placed, question.around.num_rows), question.goal.most_usd, rejections)
     beside = cheapest((p for p in placed if not p.offer.is_dated), 1)[:1] if dated else []
     soonest = soonest_of(ranked)
-    is_cheaper = beside and ranked and beside[0].usd < ranked[0].usd
     return TrainingSolution(
         ranked,
         rejections,
         len(best.rated),
         best.num_configurations,
-        beside[0] if is_cheaper else None,
-        rows.cheaper_in_doubt(ranked) if ranked else None,
+        rows.cheaper_if_true(ranked, next(iter(beside), None)),
+        rows.cheaper_in_doubt(ranked),
         faster=None if soonest is None else rows.played(soonest),
         steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
     )
@@ -435,19 +434,23 @@ def played_rows(question: TrainingQuestion) -> PlayedRows[TrainingPlacement]:
     """What ranks the rows of a question, and plays those on spot."""
     confidence = question.goal.confidence
 
-    def speed_doubt(p: TrainingPlacement) -> float:
-        return doubt_ratio(run_grade(question, p), float(slow_ratio(confidence, np.array(p.rated.high_ratio))))
-
     return PlayedRows(
         question.around.plays,
         confidence,
         question.goal.deadline_s,
         lambda p: p.usd,
-        lambda p: speed_doubt(p) * p.offer.likely_ratio,
+        lambda p: speed_doubt(question, p) * p.offer.age_ratio,
         lambda p: p.planned_s,
         lambda p: planned_job(p, question),
         lambda p, play: replace(p, play=play),
         {},
+    )
+
+
+def speed_doubt(question: TrainingQuestion, p: TrainingPlacement) -> float:
+    """How many times its expected cost a run counts for what is not known of its speed."""
+    return doubt_ratio(
+        run_grade(question, p), float(slow_ratio(question.goal.confidence, np.array(p.rated.high_ratio)))
     )
 
 

@@ -150,6 +150,11 @@ class MarketRequest(Request):
         singular="--cloud",
         preferred=Preferred("clouds that a plan may use", "all", 1),
     )
+    providers: Sequence[str] | None = optional(
+        names("CLASS,..."),
+        "Only providers at least so settled: hyperscaler, established, small; names too.",
+        RENTED,
+    )
     regions: Sequence[str] | None = optional(
         names("NAME,..."),
         "Only these regions; eu, us, germany too.",
@@ -191,7 +196,7 @@ class PlanRequest(MarketRequest):
     )
     easily_had: int | None = optional(
         WHOLE,
-        "More GPUs of one type in a region than this carry a note; default 64.",
+        "More GPUs of one type in a region than this carry a note; default: by class of provider, 8 to 64.",
         RENTED,
         what="the number of GPUs that are easily had",
         bounds=Bounds(1, 1_000_000, ""),

@@ -108,6 +108,8 @@ def feed_notes(feed: FeedUpdate) -> Iterator[str]:
     """Why a feed brought nothing, and what of it was left out."""
     if feed.reason:
         yield f"{feed.feed} {feed.status}: {feed.reason}"
+    if feed.caution and feed.status != "skipped":
+        yield f"{feed.feed}: {feed.caution}."
     for row in feed.refused_rows[:SHOWN_ROWS]:
         yield f"Refused: {row}."
     if len(feed.refused_rows) > SHOWN_ROWS:

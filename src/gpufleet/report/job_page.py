@@ -306,12 +306,18 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
 
 
 def dearer_spot(plan: JobPlan) -> list[str]:
-    """That no row on spot at a dated price costs less than the answer, and whether a price that nobody dates would."""
-    if plan.deployments[0].price_kind == "spot" or all(d.price_kind != "spot" for d in plan.deployments):
+    """That no row on spot costs less than the answer, or only at the price of a list that may be too old to hold."""
+    answer, *others = plan.deployments
+    if answer.price_kind == "spot" or all(d.price_kind != "spot" for d in others):
         return []
+    old = next((i for i, d in enumerate(others, 2) if d.price_kind == "spot" and d.usd.value < answer.usd.value), None)
+    if old is not None:
+        day = others[old - 2].price_day
+        return [f"Spot of row {old} costs less at its price of {day}, but may cost as much as on demand by now."]
     undated = plan.undated_alternative
     if undated is not None and undated.price_kind == "spot":
-        return ["Spot at a price with a date is not worth it: dearer; the undated price above would be cheaper."]
+        how = "undated" if undated.price_first_seen else "older"
+        return [f"Spot at a price with a date is not worth it: dearer; the {how} price above would be cheaper."]
     return ["Spot is not worth it: dearer."]
 
 
@@ -412,7 +418,7 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
     marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
     usd_in_order = [d.usd.value for d in plan.deployments]
     if usd_in_order != sorted(usd_in_order):
-        likely_in_order = [d.usd.value * d.price_likely_ratio for d in plan.deployments]
+        likely_in_order = [d.usd.value * d.price_age_ratio for d in plan.deployments]
         marks.append(OUTDATED if likely_in_order == sorted(likely_in_order) else UNMEASURED)
     return ranking(plan.deployments, ranking_columns(plan, own), rows, "expected in time, late", marks)
 

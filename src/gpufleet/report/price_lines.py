@@ -26,7 +26,7 @@ def undated_line(d: RentedMachines | None, price: str) -> list[str]:
     if d is None:
         return []
     kind, day = d.price_kind.replace("_", " "), d.price_day
-    of_day = day if d.stated_price_day is None else f"price of {day}, likely {more(d.price_likely_ratio)} by now"
+    of_day = day if d.stated_price_day is None else f"price of {day}, {aged_words(d)} by now"
     return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {of_day}."]
 
 
@@ -37,17 +37,14 @@ def unmeasured_line(d: RentedJob | None) -> list[str]:
     kind, high = d.price_kind.replace("_", " "), usd(d.usd.high or d.usd.value)
     rented = f"{rented_words(d, kind)}: {about(d)}{usd(d.usd.value)}"
     if d.grade != UNMEASURED:
-        return [f"Cheaper if still true: {rented}, price of {d.price_day}, likely {more(d.price_likely_ratio)} by now."]
+        return [f"Cheaper if still true: {rented}, price of {d.price_day}, {aged_words(d)} by now."]
     return [f"Cheaper if its speed holds: {rented}, but up to {high}: nobody measured it (--gpus {d.gpu} takes it)."]
 
 
-def more(ratio: float) -> str:
-    """How much more than it was.
-
-    >>> more(1.134)
-    '13% more'
-    """
-    return f"{percent(ratio - 1)} more"
+def aged_words(d: RentedMachines) -> str:
+    """How much more than its list says a price likely is, or of spot how much more it may be."""
+    more = f"{percent(d.price_age_ratio - 1)} more"
+    return f"up to {more}" if d.price_kind == "spot" else f"likely {more}"
 
 
 def missing_line(missing: Sequence[MissingPrice]) -> list[str]:

@@ -31,7 +31,8 @@ class DoubtedPrice(ChangedPrice):
 class FeedUpdate(Result):
     """One feed: `updated`, `refused` (it arrived and was not believed), `failed`, or `skipped` (no key).
 
-    Of what it brought, prices that are `waiting` were not taken, those that were `accepted` were, doubted as they are.
+    `caution` is what one should know of the feed, whatever it brought. Of what it brought, prices that are `waiting`
+    were not taken, those that were `accepted` were, doubted as they are.
     """
 
     feed: str
@@ -49,6 +50,7 @@ class FeedUpdate(Result):
     refused_rows: list[str] = []
     num_without_price: int = 0
     undescribed_types: list[str] = []
+    caution: str = ""
     waiting: list[DoubtedPrice] = []
     accepted: list[DoubtedPrice] = []
 

@@ -14,7 +14,7 @@ class OfferedMachines(Result):
     """So many machines of an offer, and how their price is; `price_doubt` says why it may be wrong, where it may.
 
     Of an undated copy, first seen on `price_first_seen`, `price_as_of` is the earliest day that it can be of; a file
-    says null. By now one likely pays `price_likely_ratio` times the price of its day.
+    says null. In a choice it counts `price_age_ratio` times, for its age.
     """
 
     cloud: str
@@ -30,7 +30,7 @@ class OfferedMachines(Result):
     price_first_seen: date | None = None
     price_until: date | None = None
     price_doubt: str = ""
-    price_likely_ratio: float = 1.0
+    price_age_ratio: float = 1.0
 
     @field_serializer("price_as_of", when_used="json")
     def _stated_day(self, day: date | None) -> date | None:

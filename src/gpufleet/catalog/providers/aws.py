@@ -125,5 +125,7 @@ FEEDS = (
         price_kinds=frozenset({PriceKind.SPOT}),
         read=read_spot,
         basis=PriceBasis.OBSERVED,
+        caution="AWS documents spot.json nowhere, and it leaves out regions (the Middle East); the spot.js that other "
+        "tools read stands still since 2024-05-13",
     ),
 )

@@ -39,7 +39,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Feed:
-    """A public source of prices of one cloud."""
+    """A public source of prices of one cloud; `caution` is what its readers should know of it."""
 
     name: str
     cloud: str
@@ -49,6 +49,7 @@ class Feed:
     read: Callable[[Visit], Iterator[ListedPrice]]
     basis: PriceBasis = PriceBasis.LIST
     key_variables: tuple[str, ...] = ()
+    caution: str = ""
 
     @property
     def endpoint_variable(self) -> str:
