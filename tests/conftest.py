@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from gpufleet.api import kept_code
+from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.cli import main
 from gpufleet.report.shown_currency import show_money_in
 
@@ -32,6 +33,8 @@ settings.load_profile("repeatable")
 
 
 TALLY = pytest.StashKey[Tally]()
+DATE_OF_TESTS = "2026-11-28"
+"""Ages of prices count from it: the suite finds the same answers in a year."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Nothing is counted yet; the simulator is compiled once for all workers and commands."""
     compiled = REPOSITORY / "build" / "compiled" / kept_code.digest_of_sources()
     os.environ.setdefault(kept_code.FOLDER_VARIABLE, str(compiled))
+    os.environ[DATE_VARIABLE] = DATE_OF_TESTS
     config.stash[TALLY] = Counter()
 
 
@@ -89,7 +93,7 @@ def cache_of_tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def no_preferences(monkeypatch: pytest.MonkeyPatch, cache_of_tables: str) -> None:
     """Answers do not depend on what the person who runs the tests prefers, or has refreshed."""
-    for name in [name for name in os.environ if name.startswith("GPUFLEET_")]:
+    for name in [name for name in os.environ if name.startswith("GPUFLEET_") and name != DATE_VARIABLE]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GPUFLEET_CONFIG", "")
     monkeypatch.setenv("GPUFLEET_PRICES", os.path.join(cache_of_tables, "no-prices"))

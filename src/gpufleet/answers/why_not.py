@@ -58,15 +58,17 @@ def with_limits_at(question: WriterQuestion, solution: WriterSolution, limits: M
 
 
 def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float | None:
-    """The price of a machine of the cheapest row at which it costs as much as the answer; None where no price does.
+    """The price of a machine of the cheapest row at which it counts as much as the answer; None where no price does.
 
     p = (cost of the answer - what is paid for other machines) / machine hours of this price   [USD/hour]
+    The cost of the answer by the age of both prices.
     """
     if not solution.ranked or answer is None:
         return None
     priced, price = solution.ranked[0], effective_price(solution.ranked[0].offer)
     machines = (at_twice_the_price(priced).usd_per_hour - priced.usd_per_hour) / price
-    needed = price + (answer.usd_per_hour - priced.usd_per_hour) / machines
+    counted = answer.usd_per_hour * answer.price_age_ratio / priced.offer.age_ratio
+    needed = price + (counted - priced.usd_per_hour) / machines
     return needed if needed > 0 else None
 
 

@@ -29,7 +29,7 @@ def missing_prices(
     kinds = [price_kind(name) for name in kinds_asked(request)]
     wanted = offer_filter(request, tables, None)
     sold = [p for p in unpriced(question, solution) if is_sold_so(p.instance, wanted, tables)]
-    found = list(could_win(sold, solution.ranked[0].usd_per_hour, kinds, tables))
+    found = list(could_win(sold, solution.ranked[0].likely_usd_per_hour, kinds, tables))
     best = {(m.cloud, m.gpu): m for m in sorted(found, key=known_usd_per_hour, reverse=True)}
     return sorted(best.values(), key=lambda m: (-m.wins_below_usd_per_hour / m.gpus_per_instance, m.instance))
 

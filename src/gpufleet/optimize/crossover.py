@@ -30,9 +30,11 @@ class CostCurve:
         return cls(contest, solution.found.requests_per_s, question.demand)
 
     def usd_per_hour(self, rates: FloatArray) -> FloatArray:
-        """The cost at each rate; infinite where nothing serves."""
+        """The cost of who is chosen at each rate; infinite where nothing serves."""
         costs = self.contest.costs(self.requests_per_s, self.demand, rates)
-        return np.asarray(costs.min(axis=0)) if len(costs) else np.full(len(rates), np.inf)
+        if not len(costs):
+            return np.full(len(rates), np.inf)
+        return np.asarray(costs.min(axis=0) / self.contest.age_ratio[costs.argmin(axis=0)])
 
     def steps(self, farthest: float) -> Thresholds:
         """Rates from the asked one to another beyond which one machine more is needed."""

@@ -32,7 +32,7 @@ def pareto_front(question: AnyQuestion, solution: AnySolution, figure: str) -> l
     entrant, pair = pairs_of_entrants(contest)
     counts = counts_of_pairs(contest.hosts, solution.found.requests_per_s, demand)
     counts = Counts(counts.machines[pair], counts.quiet[pair])
-    costs = contest.usd_of(entrant, counts, demand)[:, 0] / contest.age_ratio[entrant]
+    costs = contest.usd_of(entrant, counts, demand)[:, 0]
     front: list[FrontPoint] = []
     for at in np.argsort(costs, kind="stable"):
         if not np.isfinite(costs[at]):
@@ -42,7 +42,7 @@ def pareto_front(question: AnyQuestion, solution: AnySolution, figure: str) -> l
         rate = demand.workload.rate_requests_per_s / priced.placement.replicas
         latency_s = operate(solution.found, priced.placement.row, rate).objectives_s[figure]
         if not front or latency_s < front[-1].latency_s:
-            front = [p for p in front if p.priced.usd_per_hour < priced.usd_per_hour]
+            front = [p for p in front if p.priced.likely_usd_per_hour < priced.likely_usd_per_hour]
             front.append(FrontPoint(priced, latency_s))
     return front
 

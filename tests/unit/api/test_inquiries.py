@@ -120,10 +120,15 @@ def test_at_the_break_even_rate_machines_and_api_cost_the_same() -> None:
     found = plan.against_tokens(price)
     first = found.first_requests_per_s
     assert first is not None
-    at_first = plan_serve(replace(BUSY, rate=first)).answer.usd_per_hour
-    assert at_first == pytest.approx(price.usd_per_hour(first, 1000, 200))
+    assert counted_usd(first) == pytest.approx(price.usd_per_hour(first, 1000, 200))
     below = 0.97 * first
-    assert plan_serve(replace(BUSY, rate=below)).answer.usd_per_hour > price.usd_per_hour(below, 1000, 200)
+    assert counted_usd(below) > price.usd_per_hour(below, 1000, 200)
+
+
+def counted_usd(rate: float) -> float:
+    """What machines count at a rate, at the age of their price."""
+    answer = plan_serve(replace(BUSY, rate=rate)).answer
+    return answer.usd_per_hour * answer.price_age_ratio
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from gpufleet.optimize.training import (
     least_gpus,
     run_times,
     solve_training,
+    speed_doubt,
     within_usd,
 )
 from gpufleet.optimize.training_search import (
@@ -209,10 +210,12 @@ def test_a_whole_day_of_a_block_is_paid() -> None:
 
 
 def test_one_row_a_machine_type_and_price_kind_cheapest_first() -> None:
-    ranked = solve_training(question(), CALIBRATION).ranked
+    asked = question()
+    ranked = solve_training(asked, CALIBRATION).ranked
     keys = [(p.offer.cloud, p.offer.instance, p.offer.price_kind) for p in ranked]
     assert len(keys) == len(set(keys))
-    assert [p.usd for p in ranked] == sorted(p.usd for p in ranked)
+    counted = [p.usd * p.offer.age_ratio * speed_doubt(asked, p) for p in ranked]
+    assert counted == sorted(counted)
     assert cheapest_of_each_type([*ranked, *ranked]) == ranked
 
 
