@@ -9,7 +9,7 @@ import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.calibration import Calibration, CollectiveCurves, Curves
+from gpufleet.domain.calibration import Calibration, CollectiveCurves, Curves, OperatorTables
 from gpufleet.layout.support import precisions_of
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.optimize.explain import TimeAccount, TimePart, tpot_account, ttft_account
@@ -52,13 +52,21 @@ class _Owners:
     """Whose measurements a curve is, told by its grids."""
 
     def __init__(self, calibration: Calibration, names: CurveNames) -> None:
-        self._names = {id(calibration.tables_of(name).grids): names[name] for name in names}
+        self._names = {
+            id(calibration.tables_of(name).grids): named_tables(calibration, name, names[name]) for name in names
+        }
 
     def of(self, curves: Curves | CollectiveCurves | None) -> tuple[Grade, str]:
         """The grade of a curve, and the GPU and format that it was measured on."""
         if curves is None:
             return Grade.MEASURED, FORMULA
         return Grade(int(curves.grade[0])), self._names[id(curves.grids)][int(curves.table[0])]
+
+
+def named_tables(calibration: Calibration, operator: str, of_rows: Sequence[str]) -> Sequence[str]:
+    """Names of the tables of an operator, from those of the rows of its file."""
+    tables = calibration.tables_of(operator)
+    return [of_rows[row] for row in tables.of_row] if isinstance(tables, OperatorTables) and tables.of_row else of_rows
 
 
 def _step(total: str, account: TimeAccount, model: StepModel, owners: _Owners) -> ExplainedStep:

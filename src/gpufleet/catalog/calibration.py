@@ -370,6 +370,7 @@ def with_wide_bounds(tables: OperatorTables, accelerators: Sequence[Accelerator]
     few rows, where these formats pay, and on other devices reaches too far over many.
     """
     grids, found = [tables.grids.values], dict[tuple[int, int, int, str], int]()
+    of_row = list(range(len(tables.grids.values)))
     table, wide_column = tables.table.copy(), precision_index(WIDE.name)
     for engine, device, name in itertools.product(range(len(table)), range(len(accelerators)), PRECISIONS):
         place, wide = (engine, device, precision_index(name)), (0, device, wide_column)
@@ -381,8 +382,10 @@ def with_wide_bounds(tables: OperatorTables, accelerators: Sequence[Accelerator]
         if key not in found:
             found[key] = sum(map(len, grids))
             grids.append(bounded(tables.grids, key, accelerators[device], float(tables.peak_flop_per_s[wide]))[None])
+            of_row.append(key[0])
         table[place] = found[key]
-    return replace(tables, grids=replace(tables.grids, values=np.concatenate(grids)), table=table)
+    widened = replace(tables.grids, values=np.concatenate(grids))
+    return replace(tables, grids=widened, table=table, of_row=tuple(of_row))
 
 
 def bounded(grids: Grids, rows: tuple[int, int, int, str], gpu: Accelerator, peak_flop_per_s: float) -> FloatArray:

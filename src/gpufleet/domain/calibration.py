@@ -219,7 +219,8 @@ class OperatorTables:
     """Which table every accelerator uses for one operator: arrays [engine, accelerator, precision].
 
     Engine 0 is the fastest kernel of all; the others follow `ENGINES_WITH_KERNELS`. `is_widened`: the device lacks the
-    arithmetic of the precision and multiplies its weights with activations of 16 bits.
+    arithmetic of the precision and multiplies its weights with activations of 16 bits. `of_row`: the row of the file
+    that each table is made of, where some are made of another.
     """
 
     grids: Grids
@@ -231,6 +232,7 @@ class OperatorTables:
     low_ratio: FloatArray
     high_ratio: FloatArray
     is_widened: BoolArray
+    of_row: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         shapes = {a.shape for a in (self.table, self.peak_flop_per_s, self.log_slowdown, self.grade, self.low_ratio)}

@@ -11,7 +11,7 @@ from gpufleet.results.schedule import ScheduledPiece, ScheduledPool, ScheduledRu
 from gpufleet.units import DAY
 
 LONGEST_S = 366 * 100 * DAY
-SLACK_GPUS, SLACK_S = 1e-6, 1e-3
+SLACK_GPUS, SLACK_S, SLACK_RATIO = 1e-6, 1e-3, 1e-3
 
 
 def broken_laws(plan: SchedulePlan) -> Iterator[str]:
@@ -26,6 +26,8 @@ def broken_laws(plan: SchedulePlan) -> Iterator[str]:
     figures = (plan.usd, plan.kwh, plan.makespan_s, plan.late_weighted_hours, plan.edf_late_weighted_hours)
     if not all(is_amount(value) for value in figures):
         yield "its cost, energy or lateness is below zero, or without end"
+    elif plan.runs:
+        yield from wrong_totals(plan)
     for pool in plan.pools:
         yield from (f"pool {pool.pool!r}: {wrong}" for wrong in wrong_of_pool(pool))
     for run in plan.runs:
@@ -33,6 +35,19 @@ def broken_laws(plan: SchedulePlan) -> Iterator[str]:
     for pool in plan.pools:
         if too_many := next(more_than_there_are(pool, plan.runs), None):
             yield f"pool {pool.pool!r}: {too_many}"
+
+
+def wrong_totals(plan: SchedulePlan) -> Iterator[str]:
+    """What is said of all runs and is not what they say together."""
+    last_s = max((run.end_s for run in plan.runs if run.pieces), default=plan.makespan_s)
+    totals = (
+        ("ends", plan.makespan_s, last_s),
+        ("costs", plan.usd, sum(run.usd for run in plan.runs)),
+        ("takes energy of", plan.kwh, sum(run.kwh for run in plan.runs)),
+    )
+    for what, said, found in totals:
+        if not math.isclose(said, found, rel_tol=SLACK_RATIO, abs_tol=SLACK_RATIO):
+            yield f"it {what} {said:g}, its runs {found:g}"
 
 
 def is_amount(value: float) -> bool:

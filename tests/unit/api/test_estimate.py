@@ -207,6 +207,14 @@ def test_the_formula_of_a_term_is_that_of_its_kernels(model: str, gpus: str) -> 
     assert elementwise_s(load_formulas().streams, 1e12, 0.88e6) == pytest.approx(1.9e-6 + 1e-6)
 
 
+@pytest.mark.parametrize(("gpus", "precision"), [("L4", "int4"), ("A100:1", "fp8"), ("H100", "int8_wo")])
+def test_a_curve_of_weights_alone_in_fewer_bits_names_the_row_that_it_is_made_of(gpus: str, precision: str) -> None:
+    products = [o.curve for o in ask("llama-3.1-8b", gpus, precision=precision, explain=True).explanation.decode.operations
+                if o.kernel == "gemm" and o.name.startswith("mlp")]  # fmt: skip
+    assert products
+    assert all("int" in curve for curve in products)
+
+
 @pytest.mark.parametrize("rate", [4.0, 20.0])
 def test_percentiles_of_arrivals_are_those_of_a_plan(rate: float) -> None:
     figures = [f"{metric}.p{q}" for metric in ("ttft", "tpot", "latency") for q in (50, 90, 95, 99)]
