@@ -71,7 +71,7 @@ def rented_service(
         "running_usd_per_hour": running_usd(offer, p.instance_count),
         "usd_per_month": float(usd_per_month(priced.usd_per_hour)),
         "usd_per_request": float(usd_per_request(priced.usd_per_hour, demand.mean_requests_per_s)),
-        "is_tight": is_tight(latency, demand.workload.slo.limits),
+        "is_tight": is_tight(latency, demand.workload.slo.limits, capacity, rate),
         "grade": grade,
     }
 
@@ -169,7 +169,7 @@ def room_slack(found: Capacity, row: int, running: Operation) -> float:
     return 1 - crowded / float(found.curves.largest_batch[row])
 
 
-def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
-    """Whether the high end of any objective's range breaks its limit, or of any latency has no end."""
-    unlimited = any(figure.high == math.inf for figure in latency.values())
-    return unlimited or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
+def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit], carried: Figure, requests_per_s: float) -> bool:
+    """Whether the high end of any objective's range breaks its limit, or the rate is more than is carried there."""
+    has_no_end = any(figure.high == math.inf for figure in latency.values()) and (carried.low or 0.0) < requests_per_s
+    return has_no_end or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)

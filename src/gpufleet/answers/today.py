@@ -182,6 +182,7 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
     running = running_at(s, p, rate / replicas, demand, capacity)
     copies, bounds = s.solution.copies, context.bounds
     latency = {} if running is None else latency_figures(found, p.row, running, bounds, label, copies.floors_s(p.row))
+    carried = capacity_figure(found, p.row, replicas, bounds, label)
     return TodaysService(
         layout=copies.layout(p.row).label,
         gpus_per_replica=p.gpus_per_replica,
@@ -190,10 +191,10 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
         weight_format=copies.weights(p.row),
         kv_precision=copies.kv_precision(p.row),
         requests_per_s=rate,
-        requests_per_s_capacity=capacity_figure(found, p.row, replicas, bounds, label),
+        requests_per_s_capacity=carried,
         load_ratio=rate / replicas / float(found.sustained_requests_per_s[p.row]),
         latency=latency,
-        is_tight=running is None or is_tight(latency, demand.workload.slo.limits),
+        is_tight=running is None or is_tight(latency, demand.workload.slo.limits, carried, rate),
         grade=label,
     )
 

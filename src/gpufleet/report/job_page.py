@@ -25,7 +25,7 @@ from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table,
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import undated_line, unmeasured_line
 from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
-from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
+from gpufleet.report.ranking import OUTDATED, PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
     about,
@@ -73,7 +73,6 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 UNMEASURED = "A speed that nobody measured counts as slow as it is with the confidence of the plan."
-OUTDATED = "A price of some age counts as what one likely pays by now."
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
 LATE = ("late", "late_on_spot", "late_with_cap", "training_late", "training_never_ends")
 TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")

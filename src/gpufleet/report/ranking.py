@@ -10,6 +10,7 @@ from gpufleet.results.base import Input
 from gpufleet.results.rented import RentedMachines
 
 UNVARIED = 12
+OUTDATED = "A price of some age counts as what one likely pays by now."
 PRICE_DAYS = (
     Column("price_as_of", "price of", where="data"),
     Column("price_first_seen", "first seen", where="data"),
@@ -24,7 +25,7 @@ def ranking(
     """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
     legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
     legend += marks
-    title = "Cheapest first, one row per machine type"
+    title = f"Cheapest {'by now ' if OUTDATED in marks else ''}first, one row per machine type"
     marks_of_prices = [
         *(["~: estimated"] if any(d.price_basis == "estimated" for d in rented) else []),
         *(["?: undated"] if any(d.price_first_seen for d in rented) else []),
