@@ -209,8 +209,8 @@ def test_the_formula_of_a_term_is_that_of_its_kernels(model: str, gpus: str) -> 
 
 @pytest.mark.parametrize(("gpus", "precision"), [("L4", "int4"), ("A100:1", "fp8"), ("H100", "int8_wo")])
 def test_a_curve_of_weights_alone_in_fewer_bits_names_the_row_that_it_is_made_of(gpus: str, precision: str) -> None:
-    products = [o.curve for o in ask("llama-3.1-8b", gpus, precision=precision, explain=True).explanation.decode.operations
-                if o.kernel == "gemm" and o.name.startswith("mlp")]  # fmt: skip
+    explained = ask("llama-3.1-8b", gpus, precision=precision, explain=True).explanation.decode.operations
+    products = [o.curve for o in explained if o.kernel == "gemm" and o.name.startswith("mlp")]
     assert products
     assert all("int" in curve for curve in products)
 
