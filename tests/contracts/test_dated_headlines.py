@@ -72,7 +72,7 @@ def test_a_dearer_undated_price_is_not_told() -> None:
 
 
 def test_where_nothing_is_dated_the_undated_price_answers() -> None:
-    plan = plan_serve(replace(ASKED, clouds=["nebius"]), CATALOG)
+    plan = plan_serve(replace(ASKED, clouds=["nebius"], gpus=["L40S"]), CATALOG)
     assert plan.answer.price_first_seen is not None
     assert plan.undated_alternative is None
 
@@ -109,6 +109,7 @@ def test_jobs_and_encoders_and_comparisons_rest_on_dated_prices_too() -> None:
 
 def test_json_and_csv_say_null_for_a_day_that_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "serve", "llama-3.1-8b", "--rate", "20/s", "--in", "1000", "--out", "200", "--clouds", "nebius"]
+    words += ["--gpus", "L40S"]
     assert main([*words, "-o", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert rows

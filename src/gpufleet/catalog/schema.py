@@ -53,8 +53,12 @@ OFFER_COLUMNS = (
     "as_of",
     "interruption",
 )
+RETIRED, INCOMPLETE = "retired", "incomplete"
+INSTANCE_STATUS = ("current", RETIRED, INCOMPLETE)
 AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
-SHIPPED_AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
+SHIPPED_RETIRED, INCOMPLETE = "retired", "incomplete"
+INSTANCE_STATUS = ("current", RETIRED, INCOMPLETE)
+AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
 DISCOUNT_COLUMNS = ("cloud", "price_kind", "saving_low_ratio", "saving_high_ratio", "source_id", "evidence")
 MOVE_COLUMNS = (
     *("price_kind", "lowest_ratio", "highest_ratio", "everyday_ratio"),
@@ -221,7 +225,7 @@ class PriceMove(NamedTuple):
 
 @dataclass(frozen=True)
 class IncompleteInstance:
-    """An instance type that is known to exist but whose GPU count is not: listed, never ranked."""
+    """An instance type that is known to exist but whose GPU count or host is not: listed, never ranked."""
 
     cloud: str
     name: str
@@ -365,11 +369,12 @@ def fabric_from(place: Place, row: Row) -> Fabric:
 
 
 def instance_from(place: Place, row: Row) -> Instance | IncompleteInstance:
-    """An instance type; without a GPU count it is incomplete."""
+    """An instance type; without a GPU count it is incomplete, and where its row says so."""
     gpu_count = number(place, "gpu_count", row["gpu_count"])
     cloud, name = text(place, "cloud", row["cloud"]), text(place, "name", row["name"])
     accelerator, source = text(place, "accelerator", row["accelerator"]), text(place, "source_id", row["source_id"])
-    if gpu_count is None:
+    status = choice(place, "status", row["status"], {word: word for word in INSTANCE_STATUS})
+    if gpu_count is None or status == INCOMPLETE:
         return IncompleteInstance(cloud, name, accelerator, source, row["evidence"])
     return Instance(
         cloud=cloud,
@@ -383,7 +388,7 @@ def instance_from(place: Place, row: Row) -> Instance | IncompleteInstance:
         local_ssd_gb=number(place, "local_ssd_gb", row["local_ssd_gb"]),
         source=source,
         evidence=row["evidence"],
-        retired=choice(place, "status", row["status"], {"current": False, "retired": True}),
+        retired=status == RETIRED,
     )
 
 
