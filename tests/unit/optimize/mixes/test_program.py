@@ -47,6 +47,9 @@ def test_the_cheapest_mix_is_found_and_nothing_below_it_allowed() -> None:
     found = cheapest(Program(mixed()))
     assert found is not None
     assert (found.machines.tolist(), found.units.tolist(), found.objective) == ([6, 3], [6, 3], 18)
+    same = Program(mixed())
+    same.hold(same.cost(), 18.0)
+    assert cheapest(same) is not None
     below = Program(mixed())
     below.hold(below.cost(), 17.9)
     assert cheapest(below) is None
