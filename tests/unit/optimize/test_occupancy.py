@@ -15,7 +15,9 @@ from tests.properties.random_schedules import random_grid
 from gpufleet.domain.schedule import DayPrices, Pool, ScheduledJob, Way
 from gpufleet.optimize.schedule.at_once import (
     begun_sooner,
+    best_hole,
     edf_schedule,
+    empty_pools,
     inherited_deadlines,
     ordered,
     thrifty_schedule,
@@ -206,6 +208,12 @@ def at_once(grid: Grid, *, thrifty: bool) -> list[Placement] | None:
         books[way.pool].taken.append((way, found))
         left -= grid.rent_of(number, found)
     return [placed[number] for number in range(len(grid.jobs))]
+
+
+def test_no_run_begins_behind_the_slot_by_which_everything_is_done_one_after_another() -> None:
+    grid = one_pool(Pool("own", "A100", 2, "owned", DayPrices((0.0,)), 400.0), work_s=3 * 3600.0)
+    for earliest, is_there in ((grid.serial_end - 3, True), (grid.serial_end - 2, False)):
+        assert (best_hole(grid, empty_pools(grid), 0, [0], earliest, 0) is not None) == is_there
 
 
 @pytest.mark.parametrize("seed", range(30))

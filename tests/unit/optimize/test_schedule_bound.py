@@ -148,6 +148,9 @@ def test_the_solver_keeps_the_budget_and_what_it_is_given_where_it_finds_nothing
     for grid, late in ((rich, 0), (poor, 3)):
         found = solved(grid, [Placement(1, ((0, 4),))], Effort(4000.0), grid.least)
         assert grid.score(found.placed).late == late
+    both = grid_of(either, replace(either, name="b"), budget_usd=3.0)
+    one_rents = solved(both, [Placement(1, ((0, 4),)), Placement(1, ((4, 4),))], Effort(4000.0), both.least)
+    assert both.score(one_rents.placed)[:2] == (3, 3000), "the budget is enough for one of them"
     own = grid_of(job("a", ("one", 1, 1)))
     assert solved(own, [Placement(0, ((0, 1),))], EFFORT, own.least).placed == [Placement(0, ((0, 1),))]
 
