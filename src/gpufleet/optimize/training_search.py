@@ -219,7 +219,7 @@ class TrainingSearch:
                 yield wanted
             return
         least = max(self.least_gpus_in_time(machine), self.least_gpus_in_memory(machine))
-        most = min(goal.most_gpus, max(least / LEAST_USE_RATIO, machine.num_gpus, ALWAYS_TRIED_GPUS))
+        most = max(least / LEAST_USE_RATIO, machine.num_gpus, ALWAYS_TRIED_GPUS)
         for count in MACHINE_COUNTS:
             if least <= count * machine.num_gpus <= most:
                 yield count * machine.num_gpus

@@ -15,7 +15,9 @@ from tests.properties.random_schedules import random_grid
 from gpufleet.domain.schedule import DayPrices, Pool, ScheduledJob, Way
 from gpufleet.optimize.schedule.at_once import (
     begun_sooner,
+    best_hole,
     edf_schedule,
+    empty_pools,
     inherited_deadlines,
     ordered,
     thrifty_schedule,
@@ -133,6 +135,18 @@ def test_a_power_cap_is_met_to_the_watt() -> None:
             pool.take(way, Placement(0, ((at, 3),)))
 
 
+def test_slots_that_nobody_has_looked_at_are_free_until_they_are_taken() -> None:
+    """The farthest first, so that nothing before it has made room for it."""
+    for begin in (0, 5000):
+        pool = PoolOccupancy(one_pool(Pool("own", "A100", 2, "owned", DayPrices((0.0,)), 400.0, 900.0)), 0)
+        one, both = SlotWay(0, 1000, 3, 0, 400), SlotWay(0, 2000, 2, 0, 800)
+        pool.take(one, Placement(0, ((begin + 1000, 3),)))
+        for earliest, start in ((998, 998), (999, 1003), (1002, 1003), (9000, 9000)):
+            assert pool.first_hole(both, begin + earliest, 2).start == begin + start
+        pool.give_back(one, Placement(0, ((begin + 1000, 3),)))
+        assert pool.first_hole(both, begin + 999, 2) == (begin + 999, Placement(0, ()).lane)
+
+
 def test_the_cheapest_hours_of_a_day_are_found_behind_a_long_run() -> None:
     """All GPUs are busy for sixty hours, and the hour before midnight is the cheapest: the next is the 71st."""
     hours = DayPrices((3.0,) * 23 + (1.0,))
@@ -145,6 +159,17 @@ def test_the_cheapest_hours_of_a_day_are_found_behind_a_long_run() -> None:
     assert pool.cheapest_hole(one, 0, 100, 1) == book.cheapest(one, 0, 100, 1) == (71, -1)
     assert pool.cheapest_hole(one, 0, 71, 1) == book.cheapest(one, 0, 71, 1) == (60, -1)
     assert pool.cheapest_hole(one, 0, 60, 1) is None
+
+
+@pytest.mark.parametrize("hour", range(24))
+@pytest.mark.parametrize("busy", [0, 30])
+def test_every_hour_of_the_next_day_is_looked_at(hour: int, busy: int) -> None:
+    hours = DayPrices(tuple(1.0 if each == hour else 3.0 for each in range(24)))
+    pool = PoolOccupancy(one_pool(Pool("cloud", "A100", 1, "on-demand", hours, 400.0), work_s=100 * 3600.0), 0)
+    if busy:
+        pool.take(SlotWay(0, 1000, busy, 0, 0), Placement(0, ((0, busy),)))
+    found = pool.cheapest_hole(SlotWay(0, 1000, 1, 0, 0), 0, 100, 1)
+    assert found == (next(slot for slot in range(busy, 100) if slot % 24 == hour), -1)
 
 
 def one_pool(pool: Pool, work_s: float = 3600.0) -> Grid:
@@ -183,6 +208,12 @@ def at_once(grid: Grid, *, thrifty: bool) -> list[Placement] | None:
         books[way.pool].taken.append((way, found))
         left -= grid.rent_of(number, found)
     return [placed[number] for number in range(len(grid.jobs))]
+
+
+def test_no_run_begins_behind_the_slot_by_which_everything_is_done_one_after_another() -> None:
+    grid = one_pool(Pool("own", "A100", 2, "owned", DayPrices((0.0,)), 400.0), work_s=3 * 3600.0)
+    for earliest, is_there in ((grid.serial_end - 3, True), (grid.serial_end - 2, False)):
+        assert (best_hole(grid, empty_pools(grid), 0, [0], earliest, 0) is not None) == is_there
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -14,8 +14,8 @@ from gpufleet.optimize.schedule.at_once import edf_schedule
 from gpufleet.optimize.schedule.best import SEARCH, Found, better, placed_by, searched
 from gpufleet.optimize.schedule.bound import Relaxed, columns_of, counted_jobs, relaxed, roughly_relaxed
 from gpufleet.optimize.schedule.effort import Effort
-from gpufleet.optimize.schedule.grid import Grid, Placement, Score
-from gpufleet.optimize.schedule.solver import horizon_of, is_too_large, may_be_cut, placed_again, solved
+from gpufleet.optimize.schedule.grid import Grid, Placement, Score, may_be_cut
+from gpufleet.optimize.schedule.solver import horizon_of, is_too_large, placed_again, solved
 
 pytestmark = pytest.mark.skipif(not solver.is_installed(), reason="OR-Tools is not installed")
 SLOT_S = 3600.0
@@ -66,6 +66,28 @@ def test_maintenance_and_power_leave_less_room() -> None:
     assert relaxed(bright, known(bright), EFFORT).late == 0
 
 
+def test_no_schedule_is_better_than_the_bound_though_it_ends_later_than_the_one_that_is_known() -> None:
+    """Ten hours, then a heavy job that came after one: late by 900. In the other order only the long one is, by two."""
+    long = job("long", ("one", 1, 10), deadline_s=10 * SLOT_S)
+    heavy = job("heavy", ("one", 1, 1), earliest_s=SLOT_S, deadline_s=2 * SLOT_S, weight=100.0)
+    grid = grid_of(long, heavy)
+    begun, better_one = ([Placement(0, ((at, 10),)), Placement(0, ((then, 1),))] for at, then in ((0, 10), (2, 1)))
+    assert [grid.score(placed).late for placed in (begun, better_one)] == [900, 2]
+    assert relaxed(grid, begun, EFFORT).late == relaxed(grid, better_one, EFFORT).late == 2
+
+
+def test_starts_at_every_few_slots_keep_the_power_of_slots_that_are_no_whole_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six slots of steps of four: the second step is half as long."""
+    monkeypatch.setattr(bound, "FEW_COLUMNS", 5)
+    dim = replace(ONE, gpus=2, power_cap_watts=100.0)
+    three = grid_of(*(two_hours(name) for name in "abc"), pools=(dim,))
+    placed = [Placement(0, ((2 * n, 2),)) for n in range(3)]
+    assert all(set(begun) <= {0, 4, 6} for begun in roughly_relaxed(three, placed, EFFORT).begun)
+    assert len(roughly_relaxed(three, placed, EFFORT).begun) == len(bound.SHARES_BEGUN)
+
+
 def test_shares_of_jobs_begin_in_the_order_in_which_they_are_due() -> None:
     """Who is never late begins at its deadline; what weighs nothing never does."""
     first, then = job("a", ("one", 1, 4), deadline_s=8 * SLOT_S), job("b", ("one", 1, 4), deadline_s=4 * SLOT_S)
@@ -107,12 +129,28 @@ def test_the_solver_puts_jobs_where_hours_are_cheap_and_proves_it() -> None:
     assert found.placed[1].start >= found.placed[0].end
 
 
+@pytest.mark.parametrize(("restart_h", "usd"), [(0, 3), (1, 7)])
+def test_the_solver_pauses_a_job_over_dear_hours_where_a_restart_costs_less(restart_h: int, usd: int) -> None:
+    """Three hours of seven that cost $1, 1, 5, 5, 1, 5, 5: $7 in one piece, or $8 in two with a restart."""
+    hours = DayPrices((1.0, 1.0, 5.0, 5.0, 1.0) + (5.0,) * 19)
+    work = (Way("cloud", 1000, 3 * SLOT_S, restart_s=restart_h * SLOT_S),)
+    asked = ScheduledJob("a", work, deadline_s=7 * SLOT_S, can_pause=True)
+    grid = grid_of(asked, pools=(replace(CLOUD, prices=hours),))
+    found = solved(grid, [Placement(0, ((0, 3),))], Effort(4000.0), grid.least)
+    assert found.is_optimal
+    assert grid.score(found.placed)[:2] == found.bound[:2] == (0, 1000 * usd)
+    assert grid.least.milli_usd <= 1000 * usd
+
+
 def test_the_solver_keeps_the_budget_and_what_it_is_given_where_it_finds_nothing_better() -> None:
     either = job("a", ("cloud", 1, 1), ("one", 1, 4), deadline_s=SLOT_S)
     rich, poor = (grid_of(either, budget_usd=usd) for usd in (3.0, 2.99))
     for grid, late in ((rich, 0), (poor, 3)):
         found = solved(grid, [Placement(1, ((0, 4),))], Effort(4000.0), grid.least)
         assert grid.score(found.placed).late == late
+    both = grid_of(either, replace(either, name="b"), budget_usd=3.0)
+    one_rents = solved(both, [Placement(1, ((0, 4),)), Placement(1, ((4, 4),))], Effort(4000.0), both.least)
+    assert both.score(one_rents.placed)[:2] == (3, 3000), "the budget is enough for one of them"
     own = grid_of(job("a", ("one", 1, 1)))
     assert solved(own, [Placement(0, ((0, 1),))], EFFORT, own.least).placed == [Placement(0, ((0, 1),))]
 

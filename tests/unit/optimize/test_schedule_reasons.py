@@ -83,6 +83,15 @@ def test_a_job_for_which_there_is_room_sooner_waits_for_a_cheaper_hour_or_is_in_
     assert nows([(0, 1, 1)], job("lazy", ("own", 1, 1))) == [Reason.of("schedule_in_time_anyway")]
 
 
+def test_a_share_waits_for_no_gpu_where_one_of_several_has_room() -> None:
+    """Four fifths of the first GPU are taken, nothing of the second."""
+    shares = [ScheduledJob(name, (Way("own", milli, 3 * SLOT_S),)) for name, milli in (("most", 800), ("half", 500))]
+    for gpus, code in ((2, "schedule_in_time_anyway"), (1, "schedule_waits")):
+        grid = Grid((replace(OWN, gpus=gpus),), shares, SLOT_S)
+        placed = [Placement(0, ((0, 3),), 0), Placement(0, ((1 if gpus > 1 else 3, 3),), gpus - 1)]
+        assert reasons_of(grid, Workbench(grid, placed))[1][0].code == code
+
+
 def test_of_one_way_nothing_is_compared() -> None:
     assert there([(0, 0, 1)], job("a", ("own", 1, 1))) == Reason.of("schedule_only_way")
     wide = job("a", ("own", 1, 1), ("own", 5, 1))

@@ -96,3 +96,5 @@ def test_a_circle_is_told_from_its_first_name_on_and_by_four_at_most() -> None:
     assert why == Reason.of("schedule_circle", jobs="a after e after d after c after ... after a")
     assert change == Reason.of("schedule_cut", job="a", after="e")
     assert dict(circle_relaxation(circle[:4])[0].figures)["jobs"] == "a after e after d after c after a"
+    other = [ScheduledJob("y", (), after=("z",)), ScheduledJob("z", (), after=("y",))]
+    assert circle_of([*other, *ring]) == circle, "of several the one that holds the first name"

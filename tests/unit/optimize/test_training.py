@@ -266,6 +266,9 @@ def test_a_price_without_a_date_stands_beside_where_it_costs_less_and_is_never_r
         replace(q, offers=(offer, replace(undated, price_per_instance_usd_per_hour=1e3))), CALIBRATION
     )
     assert dearer.undated is None
+    as_dear = solve_training(replace(q, offers=(offer, replace(offer, first_seen=date(2025, 1, 1)))), CALIBRATION)
+    assert [p.offer for p in as_dear.ranked] == [offer]
+    assert as_dear.undated is None
     alone = solve_training(replace(q, offers=(undated,)), CALIBRATION)
     assert [p.offer for p in alone.ranked] == [undated]
     assert alone.undated is None

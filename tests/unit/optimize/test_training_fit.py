@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpufleet.optimize import training_fit
-from gpufleet.optimize.training_fit import largest, largest_micro_batch, longest_sequence
+from gpufleet.optimize.training_fit import best_on_machine, largest, largest_micro_batch, longest_sequence
 from gpufleet.optimize.training_machines import HostMemory, host_with, rising_memory
 
 
@@ -51,6 +51,48 @@ def test_the_longest_sequence_is_the_whole_context_or_so_many_steps_of_256_or_of
 ) -> None:
     with_room_for(monkeypatch, most)
     assert longest_sequence(place(fits, cp)) == found
+
+
+class Rows:
+    """Layouts by their place."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = np.asarray(kept)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def take(self, rows: Any) -> Rows:
+        return Rows(self.kept[rows])
+
+
+@pytest.mark.parametrize(
+    ("expected", "high", "host", "found"),
+    [
+        ([10, 9, 7], [11, 10, 8], [5, 5, 5], 1),  # of those that fit surely, to the byte, the fastest
+        ([10, 9, 7], [11, 10, 8], [5, 6, 5], 2),  # of which one lacks memory of the machine
+        ([10, 9, 11], [11, 12, 13], [5, 5, 5], 0),  # none surely: as expected
+        ([10, 9, 11], [10, 9, 11], [7, 8, 6], 0),  # none on the machine: least of it, of those that fit the GPUs
+        ([12, 11, 13], [12, 11, 13], [5, 6, 7], 1),  # none on the GPUs: the one with least
+    ],
+)
+def test_a_layout_fits_surely_or_as_expected_or_lacks_least(
+    monkeypatch: pytest.MonkeyPatch, expected: list[int], high: list[int], host: list[int], found: int
+) -> None:
+    """GPUs of 10 bytes, a machine of 5; each layout is faster than the one behind it."""
+    total = SimpleNamespace(expected=np.array(expected), high=np.array(high))
+    fits_host = np.array(host) <= 5
+    memory = SimpleNamespace(
+        total=total, device_bytes=10, host_need_bytes=np.array(host), fits_host=fits_host,
+        fits=(total.expected <= 10) & fits_host,
+    )  # fmt: skip
+    monkeypatch.setattr(training_fit, "allowed_layouts", lambda _: (Rows(range(3)), []))
+    monkeypatch.setattr(training_fit, "memory_of", lambda *_: memory)
+    monkeypatch.setattr(training_fit, "timed", lambda _, layouts: layouts)
+    monkeypatch.setattr(training_fit, "step_terms", lambda layouts: SimpleNamespace(total=layouts.kept))
+    question: Any = SimpleNamespace(confidence=0.9)
+    best: Any = best_on_machine(question)
+    assert (best.layouts.kept.tolist(), best.num_layouts) == ([found], 3)
 
 
 def test_the_largest_number_may_be_the_most_that_is_asked_and_is_never_beyond() -> None:

@@ -16,9 +16,14 @@ STEP = 1e-4
 
 
 def mix_of(
-    problem: MixProblem, machines: FloatArray, units: FloatArray, least_usd_per_hour: float, *, is_greedy: bool = False
+    problem: MixProblem,
+    machines: FloatArray,
+    units: FloatArray,
+    *,
+    least_usd_per_hour: float = 0.0,
+    is_greedy: bool = False,
 ) -> Mix:
-    """These machines and units as a mix, split evenly."""
+    """These machines and units as a mix, split evenly; nothing is proved of its cost where no least is told."""
     none = np.zeros_like(problem.load_units)
     mix = balanced(problem, Mix(machines, units, none, 0.0, 0.0, is_greedy))
     usd = problem.cost_usd_per_hour(machines, mix.share)

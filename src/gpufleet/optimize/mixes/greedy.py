@@ -33,7 +33,7 @@ def rounded(problem: MixProblem, relaxed: Relaxed, tests: list[Survival]) -> Mix
         units = together(problem, units)
     if not keeps_all(problem, units):
         return None
-    return mix_of(problem, problem.machines_of(units), units, relaxed.usd_per_hour, is_greedy=True)
+    return mix_of(problem, problem.machines_of(units), units, least_usd_per_hour=relaxed.usd_per_hour, is_greedy=True)
 
 
 def searched(problem: MixProblem, units: FloatArray, tests: list[Survival], *, is_whole: bool) -> FloatArray | None:

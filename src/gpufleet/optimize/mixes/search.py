@@ -116,13 +116,13 @@ def is_proved(mix: Mix | None, least: float) -> bool:
 def surviving(problem: MixProblem, tests: list[Survival], answer: Answer, *, is_searched: bool) -> Mix | None:
     """An answer as a mix, with units more where it does not survive everything; None where that is forbidden."""
     if next(every_fatal(problem, tests, answer.units), None) is None:
-        return mix_of(problem, answer.machines, answer.units, 0.0)
+        return mix_of(problem, answer.machines, answer.units)
     if not is_searched:
         return None
     units = searched(problem, answer.units, tests, is_whole=True)
     if units is None or not keeps_all(problem, units):
         return None
-    return mix_of(problem, problem.machines_of(units), units, 0.0)
+    return mix_of(problem, problem.machines_of(units), units)
 
 
 def survive_more(program: Program, tests: list[Survival], units: FloatArray, effort: Effort) -> bool:
@@ -150,7 +150,7 @@ def least_relaxation(problem: MixProblem, effort: Effort) -> Relaxed | None:
     answer = elastic_answer(program, tests, program.cost(), effort) or least
     units = mended(problem, answer.units, tests)
     machines = np.maximum(answer.machines, problem.machines_of(units))
-    return Relaxed(excess(problem, machines), mix_of(problem, machines, units, 0.0))
+    return Relaxed(excess(problem, machines), mix_of(problem, machines, units))
 
 
 def elastic_answer(program: Program, tests: list[Survival], objective: Any, effort: Effort) -> Answer | None:

@@ -296,9 +296,8 @@ def leanest(usd: Sequence[Mapping[Offer, FloatArray]], offers: Collection[Offer]
     kg: dict[Offer, float] = {}
     for costs in usd:
         for offer, cost in costs.items():
-            price = effective_price(offer)
-            if offer in offers and price > 0:
-                each = terms.kg_per_hour[offer.cloud, offer.region, offer.instance] / price
+            if offer in offers:
+                each = terms.kg_per_hour[offer.cloud, offer.region, offer.instance] / effective_price(offer)
                 kg[offer] = min(kg.get(offer, math.inf), each * float(np.min(cost)))
     return [offer for offer in sorted(kg, key=kg.__getitem__) if math.isfinite(kg[offer])][: MOST_OFFERS // 2]
 

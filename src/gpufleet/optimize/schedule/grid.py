@@ -76,6 +76,11 @@ class SlotJob(NamedTuple):
     can_pause: bool
 
 
+def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
+    """Whether a run may have two pieces."""
+    return job.can_pause and way.gpus > 0 and way.slots - 1 > way.restart
+
+
 class Held(NamedTuple):
     """A run that nobody moves: it keeps its GPUs busy from the first slot on."""
 
@@ -209,11 +214,17 @@ class Grid:
 
     def least_milli_usd(self, number: int) -> int:
         """What a job costs at least, in the cheapest hours on its cheapest way   [thousandths of USD]."""
-        return min(self._least_of(self.jobs[number].ways[w]) for w in self.possible[number])
+        job = self.jobs[number]
+        return min(self._least_of(job, job.ways[w]) for w in self.possible[number])
 
-    def _least_of(self, way: SlotWay) -> int:
+    def _least_of(self, job: SlotJob, way: SlotWay) -> int:
+        """In one piece the cheapest slots in a row; with a pause no less than as many of the cheapest of all."""
         spent = self.spent[way.pool]
-        return int(np.rint((spent[way.slots :] - spent[: -way.slots]).min() * way.milli / WHOLE_MILLI))
+        per_gpu = (spent[way.slots :] - spent[: -way.slots]).min()
+        if may_be_cut(job, way) and not self.pools[way.pool].prices.is_flat:
+            busy = way.slots + way.restart
+            per_gpu = min(per_gpu, np.partition(np.diff(spent), busy - 1)[:busy].sum())
+        return int(np.rint(per_gpu * way.milli / WHOLE_MILLI))
 
     def rent(self, placed: Sequence[Placement]) -> int:
         """What a schedule takes of the budget   [thousandths of USD]."""

@@ -17,7 +17,7 @@ import numpy as np
 from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.optimize.schedule.at_once import placed_from
 from gpufleet.optimize.schedule.effort import STEPS_PER_WORK, Effort
-from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay
+from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJob, SlotWay, may_be_cut
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
@@ -217,11 +217,6 @@ def horizon_of(grid: Grid, hint: Sequence[Placement]) -> int:
     """
     known = max(p.end for p in hint)
     return min(grid.serial_end, max(2 * known, grid.last_fixed + known) + grid.price_slots)
-
-
-def may_be_cut(job: SlotJob, way: SlotWay) -> bool:
-    """Whether a run may have two pieces."""
-    return job.can_pause and way.gpus > 0 and way.slots - 1 > way.restart
 
 
 def solved(grid: Grid, placed: Sequence[Placement], effort: Effort, least: Score) -> Solved:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
-from gpufleet.optimize.mixes import search
+from gpufleet.optimize.mixes import corrected, search
 from gpufleet.optimize.mixes.corrected import (
     as_sent,
     corrected_mix,
@@ -22,6 +24,7 @@ from gpufleet.optimize.mixes.corrected import (
     parted,
     proved_to,
     rated,
+    rates_alone,
     split_anew,
     whole_on_one_way,
     with_units_more,
@@ -191,6 +194,27 @@ def test_requests_that_do_not_go_together_part_and_what_was_proved_before_stays(
 def rates_of(asked: Posed) -> FloatArray:
     """The planned rate of each bucket of the one service."""
     return asked.services[0].planned_requests_per_s
+
+
+def test_requests_that_clash_leave_a_way_only_if_they_have_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corrected, "leaving", lambda posed, found, w: np.flatnonzero(found.clashes[:, w]))
+    problem = MixProblem.of_types(np.array([[1.0, np.inf], [1.0, 2.0], [3.0, 3.0]]), np.ones(2), np.full(2, np.inf))
+    found: Any = SimpleNamespace(problem=problem, clashes=np.array([[True, False], [True, False], [False, False]]))
+    asked: Any = None
+    assert parted(asked, found).tolist() == [[1.0, np.inf], [np.inf, 2.0], [3.0, 3.0]]
+
+
+@pytest.mark.parametrize(("reach", "rates"), [(None, [7.0, 5.0]), (object(), [3.0, 2.0])])
+def test_a_group_alone_keeps_its_limits_at_users_whose_places_are_stated(reach: object, rates: list[float]) -> None:
+    """Ways of the second and of the first row; the way there takes something of what they sustain."""
+    ways = [SimpleNamespace(row=row, offer=row) for row in (1, 0)]
+    offers = [SimpleNamespace(cloud="a", region=name) for name in ("near", "far")]
+    service: Any = SimpleNamespace(
+        reach=reach, every=None, sustained_of=lambda *_: np.array([5.0, 7.0]),
+        sustained_as_sent=lambda _, share, row, region: {(0, ("a", "near")): 2.0, (1, ("a", "far")): 3.0}[row, region],
+    )  # fmt: skip
+    asked, demand = SimpleNamespace(ways=ways, offers=offers), SimpleNamespace()
+    assert list(rates_alone(asked, service, demand, np.ones(1), [0, 1])) == rates  # type: ignore[arg-type]
 
 
 def test_a_mix_of_whole_requests_is_the_same_where_they_are_told_apart(plain: Posed) -> None:

@@ -47,6 +47,9 @@ def test_the_cheapest_mix_is_found_and_nothing_below_it_allowed() -> None:
     found = cheapest(Program(mixed()))
     assert found is not None
     assert (found.machines.tolist(), found.units.tolist(), found.objective) == ([6, 3], [6, 3], 18)
+    same = Program(mixed())
+    same.hold(same.cost(), 18.0)
+    assert cheapest(same) is not None
     below = Program(mixed())
     below.hold(below.cost(), 17.9)
     assert cheapest(below) is None
@@ -155,6 +158,7 @@ def test_no_more_units_are_looked_at_than_are_of_any_use() -> None:
     assert most(mixed(machines_today=np.array([20.0, 0.0]), machines_per_unit=np.array([0.5, 1.0]))) == [40, 7]
     assert most(mixed(least_replicas=np.array([50.0]), replicas_per_unit=np.array([4.0, 5.0]))) == [13, 10]
     assert most(mixed(shares=(Share("a", FIRST, DOLLARS, 0.25, 0.1),))) == [(8 + 28) * 4, 36]
+    assert most(mixed(shares=(Share("a", FIRST, DOLLARS, 0.35, 0.1),))) == [103, 26]
     assert most(mixed(load_units=np.array([[np.inf, 2.0], [np.inf, 3.0]]))) == [0, 7]
 
 

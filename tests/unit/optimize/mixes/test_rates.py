@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,3 +79,28 @@ def test_classes_are_cut_apart_each_with_its_objectives() -> None:
     assert sent is not None
     assert [c.name for c in sent.workload.classes] == ["chat"]
     assert sent.workload.rate_requests_per_s == pytest.approx(15.0)
+
+
+NEAR = ("a cloud", "near")
+
+
+def test_a_row_is_rated_once_from_a_region_and_stands_wherever_it_is_asked_for() -> None:
+    rated: list[tuple[float, list[int]]] = []
+
+    def reached(bucket: float, _: object, rows: np.ndarray) -> np.ndarray:
+        rated.append((bucket, rows.tolist()))
+        return bucket * rows
+
+    served: Any = SimpleNamespace(reach=object(), buckets=(1.0, 2.0), _reached=reached, _from_region={})
+    assert Service.rates_from(served, NEAR, [3, 1, 3]).tolist() == [[3, 1, 3], [6, 2, 6]]
+    assert Service.rates_from(served, NEAR, [1, 4]).tolist() == [[1, 4], [2, 8]]
+    assert Service.rates_from(served, ("a cloud", "far"), [1]).tolist() == [[1], [2]]
+    assert rated == [(b, rows) for rows in ([3, 1], [4], [1]) for b in (1.0, 2.0)]
+
+
+def test_of_requests_that_are_alike_the_strictest_limit_of_those_that_are_sent_counts() -> None:
+    alone: Any = SimpleNamespace(
+        every=np.arange(3), reach=object(), classes=("all",), rates_from=lambda *_: np.array([[5.0], [3.0], [2.0]])
+    )
+    demand: Any = None
+    assert Service.sustained_as_sent(alone, demand, np.array([1.0, 0.5, 0.0]), 1, NEAR) == 3.0

@@ -180,6 +180,16 @@ def test_what_units_miss_is_known_afterwards_with_and_without_losses() -> None:
     assert pairs == ["machines: ", "half", "machines: 1 of 0", "machines: 1 of 1"]
 
 
+def test_of_known_worths_one_that_is_missed_is_told_and_the_one_that_is_missed_by_most() -> None:
+    """Six of the first way and three of the second are needed."""
+    test = Survival(mixed(), [0])
+    test.price, test.needed = np.eye(2), np.array([6.0, 3.0])
+    for left, way in (((6.0, 2.0), 1), ((5.0, 3.0), 0), ((5.0, 2.0), 1), ((3.0, 2.0), 0)):
+        worth = test.missed(np.array(left))
+        assert worth is not None
+        assert worth.price.tolist() == np.eye(2)[way].tolist(), left
+
+
 # --- how units share them ---
 
 
@@ -190,8 +200,10 @@ def test_units_share_buckets_so_that_the_busiest_is_least_busy() -> None:
     assert share == pytest.approx(np.array([[1.0, 0.0], [0.0, 1.0]]), abs=1e-3)
     busy = mixed().used_units(share) / units
     assert busy == pytest.approx([0.5, 0.5], abs=1e-3)
-    mix = mix_of(mixed(machines_today=np.array([0.0, 8.0]), leaving_usd_per_hour=DOLLARS / 4), units, units, 99.0)
+    leaving = mixed(machines_today=np.array([0.0, 8.0]), leaving_usd_per_hour=DOLLARS / 4)
+    mix = mix_of(leaving, units, units, least_usd_per_hour=99.0)
     assert mix.usd_per_hour == mix.least_usd_per_hour == 12 + 24 + 2
+    assert mix_of(leaving, units, units).least_usd_per_hour == 0, "nothing is proved"
     assert balanced(mixed(), replace(mix, units=np.array([0.0, 6.0]))).share.tolist() == [[0.0, 1.0], [0.0, 1.0]]
 
 

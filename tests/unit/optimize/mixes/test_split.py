@@ -57,6 +57,21 @@ def test_a_split_says_what_a_linear_programme_says(seed: int) -> None:
             assert np.all(problem.used_units(share) <= room + 1e-6)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_prices_of_room_say_what_a_split_costs(seed: int) -> None:
+    """Strong duality, in rooms that hold little more: what buckets cost is their worth less that of the room."""
+    rng = np.random.default_rng(seed)
+    load, cost = rng.lognormal(0.0, 0.8, (30, 6)), rng.uniform(1.0, 5.0, 6)
+    plain, num_held = Split(load, cost, np.eye(6)), 0
+    for _ in range(6):
+        room = load.sum(axis=0) * rng.uniform(0.02, 0.2, 6)
+        if plain.fits(room):
+            price, num_held = plain.prices(), num_held + 1
+            worth = carrying_worth(load, cost + price) - float(price @ room)
+            assert float(cost @ np.sum(load * plain.share(room), axis=0)) == pytest.approx(worth, rel=1e-5)
+    assert num_held
+
+
 def test_no_cheaper_way_is_given_up_than_has_to_be() -> None:
     """Types that are alike but for their price: the cheap one is full before the dear one is used."""
     load = np.repeat(np.array([[1.0], [0.7], [0.4]]), 2, axis=1)

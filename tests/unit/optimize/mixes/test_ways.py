@@ -11,7 +11,9 @@ from gpufleet.api.mixes import MixRequest, posed_of, understood_mix
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
-from gpufleet.optimize.mixes.ways import REGIONS_IN_TURN, Posed, types_in_turn
+from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.mixes.terms import Terms
+from gpufleet.optimize.mixes.ways import REGIONS_IN_TURN, Posed, leanest, types_in_turn
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws"], gpus=["H100", "L40S", "L4"])
 
@@ -49,6 +51,18 @@ def test_regions_of_the_best_type_do_not_push_out_a_small_machine_that_carries_t
     assert ordered[:REGIONS_IN_TURN] == best[:REGIONS_IN_TURN]
     assert ordered[REGIONS_IN_TURN] == small[0]
     assert set(ordered) == {*best, *small}
+
+
+def test_what_emits_least_for_what_it_carries_is_looked_at_first_however_cheap_it_is() -> None:
+    """Of 3, 2 and 4 kg an hour; none where nothing is limited."""
+    plain = load_catalog().offers[0]
+    half, two, four = (replace(plain, price_per_instance_usd_per_hour=usd, region=str(usd)) for usd in (0.5, 2.0, 4.0))
+    kg = {(o.cloud, o.region, o.instance): each for o, each in ((half, 3.0), (two, 2.0), (four, 4.0))}
+    costs = {offer: np.array([9.0, effective_price(offer)]) for offer in (half, two, four)}
+    terms = Terms(most_kg_per_hour=9.0, kg_per_hour=kg)
+    assert leanest([costs], {half, two, four}, terms) == [two, half, four]
+    assert leanest([costs], {half, four}, terms) == [half, four]
+    assert leanest([costs], {half, two}, Terms(kg_per_hour=kg)) == []
 
 
 def test_a_gpu_that_may_not_be_had_is_not_looked_at_unless_nothing_else_carries_all() -> None:
