@@ -71,9 +71,19 @@ def resolve_model_name(name: str) -> ModelName:
     """
     found = _names_by_folded().get(folded_name(name)) or _by_rule(folded_name(name))
     if found is None:
-        hint = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
-        raise UnknownName("model", name, model_aliases(), hint=hint)
+        raise UnknownName("model", name, model_aliases(), hint=hint_at_unknown(name))
     return found
+
+
+def hint_at_unknown(name: str) -> str:
+    """What to do about a model that no table holds: an id of the hub is fetched by a command of ours.
+
+    >>> hint_at_unknown("acme/New-7B")[:66]
+    "'gpufleet catalog models add acme/New-7B' asks the hub for its sha"
+    """
+    named = name.strip() if HUB_ID.fullmatch(name.strip()) and ":" not in name else "ORG/NAME"
+    listed = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
+    return f"'gpufleet catalog models add {named}' asks the hub for its shape. {listed}"
 
 
 def _by_rule(folded: str) -> ModelName | None:

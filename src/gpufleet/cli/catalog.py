@@ -54,6 +54,10 @@ RestrictedOption = Annotated[
     bool, typer.Option("--restricted", help="Also regions that are not open to everybody, such as GovCloud.")
 ]
 UnpricedOption = Annotated[bool, typer.Option("--unpriced", help="Also list what is sold at an unknown price.")]
+ModelWords = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Argument(metavar="add ORG/NAME[@REVISION]", help="Models to add from the hub.", show_default=False),
+]
 SearchOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--search", metavar="TEXT", help="Only models with TEXT in one of their names."),
@@ -243,6 +247,7 @@ def discounts(output: OutputOption = None, out_file: OutFileOption = None, catal
 
 @app.command("models")
 def models(
+    words: ModelWords = None,
     search: SearchOption = None,
     family: FamilyOption = None,
     show: ShowModelOption = None,
@@ -254,7 +259,15 @@ def models(
     """Shipped model architectures: exact parameters, context, checkpoint precision and other names.
 
     --show explains one of them, or a config.json of your own: parts, parameters, FLOP, bytes, KV cache and state.
+    'add ORG/NAME[@REVISION]' asks the Hugging Face hub for config.json, quantisation and the headers of safetensors,
+    never for code or weights; every question then takes that id. HF_TOKEN opens gated models.
     """
+    if words:
+        from gpufleet.cli.added_models import add_answer
+
+        told = {"--search": search, "--family": family, "--show": show, "--sort": sort, "--limit": limit}
+        emit(*add_answer(words, [flag for flag, value in told.items() if value is not None]), output, out_file)
+        return
     from gpufleet.cli.catalog_answers import explained_answer, model_answer
 
     if show is not None:

@@ -12,8 +12,8 @@ from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.model_listing import list_models
-from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.model_listing import encoder_row, list_models, model_row
+from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture, shipped_encoder
 from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -28,8 +28,9 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import PRECISIONS
-from gpufleet.errors import UnknownName, UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.inputs.added_models import added_models
+from gpufleet.inputs.model_config import is_encoder, read_encoder, read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
@@ -208,13 +209,30 @@ def model_answer(
     limit: int | None,
 ) -> tuple[ModelListing, Page]:
     """Shipped model architectures: exact parameters, context, checkpoint precision and other names."""
-    everything = list_models()
+    everything = with_added(list_models())
     families = sorted({row.family for row in everything.rows})
     if family is not None and family.casefold() not in families:
         raise UnknownName("family", family, families, hint=f"Known: {', '.join(families)}.")
     rows = [row for row in everything.rows if is_wanted_model(row, search, family)]
     listing = arranged(everything.model_copy(update={"rows": rows}), sort, MODEL_ORDERS, limit)
     return listing, model_page(listing)
+
+
+def with_added(listing: ModelListing) -> ModelListing:
+    """The shipped models and those that were added from a hub, each revision by itself."""
+    rows, refused = list(listing.rows), dict(listing.not_planned)
+    for model in added_models():
+        kept = model.checkpoint
+        name = f"{kept.id}@{kept.commit[:8]}"
+        try:
+            if is_encoder(name, is_shipped_encoder):
+                row = encoder_row(read_encoder(name, shipped_encoder), [name])
+            else:
+                row = model_row(read_model(name, shipped_architecture), [name])
+            rows.append(row)
+        except GpufleetError as error:
+            refused[kept.id] = error.problem
+    return listing.model_copy(update={"rows": sorted(rows, key=lambda row: row.name), "not_planned": refused})
 
 
 def explained_answer(model: str) -> tuple[ModelExplained, Page]:
