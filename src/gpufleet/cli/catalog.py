@@ -9,7 +9,7 @@ import typer
 from gpufleet.cli.emit import emit, is_page
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
+from gpufleet.cli.options import MaybeModelArgument, OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
@@ -80,6 +80,10 @@ SortOption = Annotated[
 ]
 
 
+ProviderOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--provider", "--host", metavar="NAME,...", help="Only these hosts, such as together,openrouter."),
+]
 AcceptOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
@@ -274,6 +278,20 @@ def models(
         emit(*explained_answer(show), output, out_file)
         return
     emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)
+
+
+@app.command("token-prices")
+def token_prices(
+    model: MaybeModelArgument = None,
+    provider: ProviderOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """What APIs ask for tokens of open models, by host and day; 'plan serve --token-price' takes a host."""
+    from gpufleet.cli.catalog_answers import token_price_answer
+
+    emit(*token_price_answer(model, provider, limit, is_page=is_page(output, out_file)), output, out_file)
 
 
 @app.command("update")

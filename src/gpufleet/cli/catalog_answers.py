@@ -23,6 +23,7 @@ from gpufleet.catalog.query import (
 )
 from gpufleet.catalog.schema import IncompleteInstance, Region
 from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.token_prices import list_token_prices
 from gpufleet.cli.options import words
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
@@ -35,6 +36,7 @@ from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, p
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
 from gpufleet.report.places import coverage_page, discount_page, place_page, region_page
+from gpufleet.report.token_prices import token_price_page
 from gpufleet.results.catalog import (
     CoverageListing,
     DiscountListing,
@@ -50,6 +52,7 @@ from gpufleet.results.catalog import (
     RegionListing,
 )
 from gpufleet.results.model_explained import ModelExplained
+from gpufleet.results.token_prices import TokenPriceListing
 from gpufleet.units import GIB, parse_bytes
 
 ROWS_ON_A_PAGE = 40
@@ -239,6 +242,15 @@ def explained_answer(model: str) -> tuple[ModelExplained, Page]:
     """One model explained: a shipped name, a config.json or the folder around it."""
     explained = explain_model(read_model(model, shipped_architecture))
     return explained, explained_page(explained)
+
+
+def token_price_answer(
+    model: str | None, hosts: Names, limit: int | None, is_page: bool
+) -> tuple[TokenPriceListing, Page]:
+    """What APIs ask for tokens, of a model or of all."""
+    listing = list_token_prices(model, words(hosts) if hosts else None)
+    page = token_price_page(listing, limit or (ROWS_ON_A_PAGE if is_page else None))
+    return listing.model_copy(update={"rows": listing.rows[:limit]}), page
 
 
 def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bool:
