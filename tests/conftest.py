@@ -97,6 +97,7 @@ def no_preferences(monkeypatch: pytest.MonkeyPatch, cache_of_tables: str) -> Non
         monkeypatch.delenv(name)
     monkeypatch.setenv("GPUFLEET_CONFIG", "")
     monkeypatch.setenv("GPUFLEET_PRICES", os.path.join(cache_of_tables, "no-prices"))
+    monkeypatch.setenv("GPUFLEET_MODELS", os.path.join(cache_of_tables, "no-models"))
     monkeypatch.setenv("GPUFLEET_CACHE", cache_of_tables)
 
 

@@ -10,6 +10,8 @@ from gpufleet.answers.rejections import refusals
 from gpufleet.answers.why_not import best_of, needed_to_serve, price_to_win
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.current_date import current_date
+from gpufleet.catalog.token_prices import api_of
 from gpufleet.domain.slo import metric_of
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
@@ -18,6 +20,7 @@ from gpufleet.optimize.flips import all_flips
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
+from gpufleet.results.token_prices import TokenApi
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"
@@ -65,23 +68,47 @@ def pareto(prepared: Prepared, figure: str | None = None) -> Front:
 
 
 def against_tokens(prepared: Prepared, price: str | TokenPrice) -> BreakEven:
-    """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
-    paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
+    """The answer beside an API that charges by the token, and from which rate on machines cost no more.
+
+    `price`: '0.6/1.2', or the name of a host such as 'together'.
+    """
     question, solution = prepared.question, prepared.served
     workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
+    api = api_named(prepared, price) if isinstance(price, str) and names_host(price) else None
+    if api is not None:
+        paid = TokenPrice(api.usd_per_million_input_tokens, api.usd_per_million_output_tokens)
+    else:
+        paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
     mean = question.demand.mean_requests_per_s
-    api = paid.usd_per_hour(mean, workload.input_tokens, workload.output_tokens)
+    asked_usd_per_hour = paid.usd_per_hour(mean, workload.input_tokens, workload.output_tokens)
     rates = break_even_rates(question, solution, paid)
     return BreakEven(
         usd_per_million_input_tokens=paid.usd_per_million_input_tokens,
         usd_per_million_output_tokens=paid.usd_per_million_output_tokens,
         mean_requests_per_s=mean,
-        api_usd_per_hour=api,
+        api_usd_per_hour=asked_usd_per_hour,
         own_usd_per_hour=own,
-        own_over_api_ratio=own / api,
+        own_over_api_ratio=own / asked_usd_per_hour,
         first_requests_per_s=rates.first_requests_per_s,
         settled_requests_per_s=rates.settled_requests_per_s,
+        api=api,
     )
+
+
+def names_host(price: str) -> bool:
+    """Whether a token price is the name of a host: it begins with a letter and holds no price.
+
+    >>> names_host("together"), names_host("0.6/1.2"), names_host("EUR 0.6")
+    (True, False, False)
+    """
+    return price.strip()[:1].isalpha() and not any(letter.isdigit() for letter in price)
+
+
+def api_named(prepared: Prepared, host: str) -> TokenApi:
+    """What a host asks for the model of a plan."""
+    model, workload = prepared.request.model, prepared.question.demand.workload
+    name = model if isinstance(model, str) else prepared.question.model.name
+    return api_of(name, host, workload.input_tokens, workload.output_tokens, current_date())
 
 
 def parse_token_price(text: str) -> TokenPrice:

@@ -269,3 +269,58 @@ def glm4_moe(fields: ConfigFields, family: str) -> Architecture:
     biases = Biases(query_key_value=fields.flag("attention_bias", default=False), norms_per_head=2 * normed)
     mixers = [attention(fields, biases)] * fields.layers("num_hidden_layers")
     return decoder(fields, family, deepseek_layers(fields, mixers), tied=False, default_context=131072)
+
+
+def dots1(fields: ConfigFields, family: str) -> Architecture:
+    """dots.llm1 and Ling 2: norms over each head of q and k, dense first layers, shared experts."""
+    normed = fields.flag("use_qk_norm", default=True)
+    biased = fields.flag("attention_bias", "use_qkv_bias", default=False)
+    biases = Biases(query_key_value=biased, norms_per_head=2 * normed)
+    mixers = [attention(fields, biases)] * fields.layers("num_hidden_layers")
+    return decoder(fields, family, deepseek_layers(fields, mixers), tied=False, default_context=2048)
+
+
+def ernie4_5_moe(fields: ConfigFields, family: str) -> Architecture:
+    """ERNIE 4.5: experts from one layer to another, and shared ones of the same width; keys of its own."""
+    num_layers, width = fields.layers("num_hidden_layers"), fields.count("moe_intermediate_size", default=1536)
+    last = fields.values.get("moe_layer_end_index")
+    last = last if isinstance(last, int) and last >= 0 else num_layers - 1
+    first, every = fields.optional_count("moe_layer_start_index") or 0, fields.count("moe_layer_interval", default=1)
+    biased = fields.flag("use_bias", default=False)
+    num_experts = fields.count("moe_num_experts", default=64)
+    experts = MixtureOfExperts(
+        num_experts=num_experts,
+        top_k=fields.count("moe_k", default=6),
+        expert_width=width,
+        gated=True,
+        shared_width=width * (fields.optional_count("moe_num_shared_experts") or 0),
+        vector_params=num_experts,
+    )
+    mixer = attention(fields, Biases(query_key_value=biased, output=biased), default_kv_heads=4)
+    routed = [first <= layer <= last and (layer + 1) % every == 0 for layer in range(num_layers)]
+    dense = gated_mlp(fields, biased=biased)
+    layers = with_feed_forwards([mixer] * num_layers, routed, experts, dense, two_norms(fields))
+    return decoder(fields, family, layers, tied=True, default_context=131072)
+
+
+def hunyuan_moe(fields: ConfigFields, family: str) -> Architecture:
+    """Hunyuan A13B: every layer routes, beside a shared expert; sizes may be listed layer by layer, all alike."""
+    listed = {key: _alike(fields.values.get(key)) for key in ("moe_intermediate_size", "moe_topk", "num_shared_expert")}
+    alike = ConfigFields({**listed, "num_experts": fields.values.get("num_experts")}, fields.name)
+    width = alike.optional_count("moe_intermediate_size") or fields.count("intermediate_size")
+    experts = MixtureOfExperts(
+        num_experts=alike.count("num_experts"),
+        top_k=alike.count("moe_topk"),
+        expert_width=width,
+        gated=True,
+        shared_width=width * (alike.optional_count("num_shared_expert") or 0),
+    )
+    normed = fields.flag("use_qk_norm", default=True)
+    biased = fields.flag("attention_bias", default=False)
+    mixer = attention(fields, Biases(query_key_value=biased, output=biased, norms_per_head=2 * normed))
+    return decoder(fields, family, uniform(fields, mixer, experts), tied=False)
+
+
+def _alike(value: object) -> object:
+    """The one value of a list that repeats it."""
+    return value[0] if isinstance(value, list) and value and all(each == value[0] for each in value) else value

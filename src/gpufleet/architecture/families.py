@@ -8,8 +8,10 @@ from gpufleet.architecture import dense_families as dense
 from gpufleet.architecture import expert_families as experts
 from gpufleet.architecture import hybrid_families as hybrid
 from gpufleet.architecture import layer_norm_families as layer_norm
+from gpufleet.architecture import normed_families as normed
 from gpufleet.architecture import sparse_families as sparse
 from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.cross_attention import mllama_text
 from gpufleet.architecture.encoder_parse import encoder_family_of
 from gpufleet.architecture.other_kinds import other_kind, refusal_of_kind
 from gpufleet.architecture.spelling import named, near_key
@@ -20,11 +22,19 @@ from gpufleet.errors import UsageError, nearest_names, shorten
 Builder = Callable[[ConfigFields, str], Architecture]
 
 FAMILIES: Mapping[str, Builder] = {
+    "apertus": normed.apertus,
+    "arcee": normed.arcee,
+    "bailing_moe": experts.dots1,
     "bloom": layer_norm.bloom,
+    "cwm": dense.mistral,
     "deepseek_v2": experts.deepseek,
     "deepseek_v3": experts.deepseek,
     "deepseek_v32": sparse.deepseek_v32,
     "deepseek_v4": sparse.deepseek_v4,
+    "dots1": experts.dots1,
+    "ernie4_5": normed.ernie4_5,
+    "ernie4_5_moe": experts.ernie4_5_moe,
+    "exaone4": normed.exaone4,
     "falcon": layer_norm.falcon,
     "gemma": dense.gemma,
     "gemma2": dense.gemma2,
@@ -33,13 +43,17 @@ FAMILIES: Mapping[str, Builder] = {
     "glm": dense.glm,
     "glm4": dense.glm4,
     "glm4_moe": experts.glm4_moe,
+    "glm4_moe_lite": experts.deepseek,
     "glm_moe_dsa": sparse.deepseek_v32,
     "gpt2": layer_norm.gpt2,
     "gpt_neox": layer_norm.gpt_neox,
     "gpt_oss": experts.gpt_oss,
     "gptj": layer_norm.gptj,
     "granite": dense.llama,
+    "hunyuan_v1_dense": normed.hunyuan_dense,
+    "hunyuan_v1_moe": experts.hunyuan_moe,
     "internlm2": dense.llama,
+    "internlm3": dense.llama,
     "kimi_k2": experts.deepseek,
     "kimi_linear": hybrid.kimi_linear,
     "llama": dense.llama,
@@ -52,10 +66,12 @@ FAMILIES: Mapping[str, Builder] = {
     "minimax_m3": sparse.minimax_m3,
     "mistral": dense.mistral,
     "mixtral": experts.mixtral,
+    "mllama_text_model": mllama_text,
     "mpt": layer_norm.mpt,
     "nemotron-nas": dense.nemotron_nas,
     "nemotron_h": hybrid.nemotron_h,
     "olmo2": dense.olmo2,
+    "olmo3": normed.olmo3,
     "olmoe": experts.olmoe,
     "opt": layer_norm.opt,
     "phi": layer_norm.phi,
@@ -78,7 +94,9 @@ FAMILIES: Mapping[str, Builder] = {
 SAME_SHAPE: Mapping[str, str] = {
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
+    "bailing_moe_v2": "bailing_moe",
     "deepseek_ref": "deepseek_v4",
+    "ministral3": "mistral",
     "qwen2_5_vl_text": "qwen2",
     "qwen2_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
@@ -96,6 +114,7 @@ TEXT_MODEL_OF: Mapping[str, str] = {
     "llava": "llama",
     "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
+    "mllama": "mllama_text_model",
     "qwen2_5_vl": "qwen2",
     "qwen2_vl": "qwen2",
     "qwen3_5": "qwen3_5_text",
@@ -135,6 +154,7 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "NemotronHForCausalLM": "nemotron_h",
     "OPTForCausalLM": "opt",
     "Olmo2ForCausalLM": "olmo2",
+    "Olmo3ForCausalLM": "olmo3",
     "OlmoeForCausalLM": "olmoe",
     "Phi3ForCausalLM": "phi3",
     "PhiForCausalLM": "phi",

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.cross_attention import mllama_tower
 from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.domain.arrays import Floats
 from gpufleet.domain.images import Images, PromptImages
@@ -128,6 +129,12 @@ def with_images(arch: Architecture, images: Images | None) -> Architecture:
             found=f"images of {images}",
             expected="a model whose vision tower is counted, such as qwen2.5-vl-7b",
             hint="'gpufleet catalog models' lists them; without images the question stands.",
+        )
+    if arch.vision.is_cross_attended:
+        raise UsageError(
+            f"{arch.name} reads images by cross-attention, which is not planned with images yet",
+            found=f"images of {images}",
+            expected="prompts of text alone, or a model that takes images into its prompt, such as qwen2.5-vl-7b",
         )
     tokens = image_tokens(arch.vision, images.width_pixels, images.height_pixels)
     flop = float(images.count * vision_flop(arch.vision, tokens, patches_together(arch.vision, tokens)))
@@ -333,6 +340,7 @@ TOWERS: Mapping[str, Callable[[ConfigFields, ConfigFields], VisionTower]] = {
     "llava": _llava,
     "minimax_m3_vl": _minimax_m3,
     "mistral3": _mistral3,
+    "mllama": mllama_tower,
     "qwen2_5_vl": _qwen2_5_vl,
     "qwen2_vl": _qwen2_vl,
     "qwen3_5": _qwen_vl,

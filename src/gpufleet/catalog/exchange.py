@@ -48,12 +48,25 @@ class Temporary(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a server: a page, or with a body the answer to it. `is_secret`: a key travels with it."""
+    """What is asked of a server: a page, or with a body the answer to it. `is_secret`: a key travels with it.
+
+    `key_stays`: a redirect to another server is followed without what stands in `headers`, as to the store of a hub.
+    `first_bytes`: only the beginning of the page is wanted, as it lies there.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: object = None
     is_secret: bool = False
+    key_stays: bool = False
+    first_bytes: int | None = None
+
+    @property
+    def about_form(self) -> dict[str, str]:
+        """Headers that say in which form the answer may come; they hold no key."""
+        if self.first_bytes is None:
+            return {"Accept-Encoding": "gzip"}
+        return {"Accept-Encoding": "identity", "Range": f"bytes=0-{self.first_bytes - 1}"}
 
 
 @contextmanager
@@ -62,7 +75,7 @@ def answer_to(question: Question, client: httpx.Client) -> Iterator[httpx.Respon
     asked = question
     for _ in range(MOST_REDIRECTS + 1):
         refuse_unsafe(asked)
-        headers = {**asked.headers, "Accept-Encoding": "gzip"}
+        headers = {**asked.headers, **asked.about_form}
         method = "GET" if asked.body is None else "POST"
         with client.stream(method, asked.url, headers=headers, json=asked.body, follow_redirects=False) as answer:
             if answer.status_code not in REDIRECTS:
@@ -88,10 +101,11 @@ found 'https://b.example'; expected https://a.example.
     url = joined(question.url, location)
     here, there = origin(question.url), origin(url)
     if there not in (here, with_tls(here)):
-        if question.is_secret:
+        if question.is_secret and not question.key_stays:
             raise BrokenFeed(f"{asked} redirects a request with a key to another server", found=there, expected=here)
-        if not there.startswith(TLS):
+        if not (there.startswith(TLS) or (is_here(here) and is_here(there))):
             raise BrokenFeed(f"{asked} redirects to another server without TLS", found=there, expected=TLS)
+        question = replace(question, headers={}, is_secret=False)
     return replace(question, url=url, body=None if status in REDIRECTS_AS_GET else question.body)
 
 
@@ -134,14 +148,24 @@ def with_tls(server: str) -> str:
 
 def refuse_unsafe(question: Question) -> None:
     """A key is one that a request can carry, and goes over TLS or stays on this machine."""
-    import httpx
 
     for name, value in question.headers.items():
         if not (value.isascii() and value.isprintable() and value == value.strip()):
             raise BrokenFeed(f"the key in {name} holds what no request can carry", hint="Is there a line end in it?")
     server = origin(question.url)
-    if question.is_secret and not server.startswith(TLS) and not is_this_machine(httpx.URL(server).host):
+    if question.is_secret and not server.startswith(TLS) and not is_here(server):
         raise BrokenFeed("a key is not sent in plain text", found=server, expected=TLS)
+
+
+def is_here(server: str) -> bool:
+    """Whether a server is one of this machine.
+
+    >>> is_here("http://127.0.0.1:8080"), is_here("http://a.example")
+    (True, False)
+    """
+    import httpx
+
+    return is_this_machine(httpx.URL(server).host)
 
 
 def is_this_machine(host: str) -> bool:

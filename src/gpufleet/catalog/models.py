@@ -26,6 +26,7 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
 INSTRUCTED = frozenset(("chat", "instruct", "it"))
 TUNED = frozenset(("base", "chat", "hf", "instruct", "it", "pt"))
 MONTH = re.compile(r"20[12]\d|2[3-9](0[1-9]|1[0-2])")  # a release by its year, or by year and month
+NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
 _PACKED = _FOLDER / "configs.json.gz"
 _OF_GZIP = 16 + zlib.MAX_WBITS
@@ -71,9 +72,30 @@ def resolve_model_name(name: str) -> ModelName:
     """
     found = _names_by_folded().get(folded_name(name)) or _by_rule(folded_name(name))
     if found is None:
-        hint = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
-        raise UnknownName("model", name, model_aliases(), hint=hint)
+        raise UnknownName("model", name, of_its_numbers(name), hint=hint_at_unknown(name))
     return found
+
+
+def of_its_numbers(name: str) -> list[str]:
+    """Names that may have been meant: of an id of the hub those with its numbers, as versions and sizes are no slips.
+
+    >>> of_its_numbers("meta-lama/Llama-3.1-8B-Instuct")[:2]
+    ['meta-llama/Llama-3.1-8B', 'Llama-3.1-8B']
+    """
+    names = list(model_aliases())
+    numbers = NUMBER.findall(name.rpartition("/")[2])
+    return [known for known in names if NUMBER.findall(known.rpartition("/")[2]) == numbers] if "/" in name else names
+
+
+def hint_at_unknown(name: str) -> str:
+    """What to do about a model that no table holds: an id of the hub is fetched by a command of ours.
+
+    >>> hint_at_unknown("acme/New-7B")[:66]
+    "'gpufleet catalog models add acme/New-7B' asks the hub for its sha"
+    """
+    named = name.strip() if HUB_ID.fullmatch(name.strip()) and ":" not in name else "ORG/NAME"
+    listed = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
+    return f"'gpufleet catalog models add {named}' asks the hub for its shape. {listed}"
 
 
 def _by_rule(folded: str) -> ModelName | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import socket
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,7 +64,7 @@ class Bounds(NamedTuple):
 
 @dataclass
 class Download:
-    """Pages of one feed; `folder` holds those that arrived."""
+    """Pages of one feed; `folder` holds those that arrived. `refuse` raises what a status means to who asks."""
 
     folder: Path
     client: httpx.Client
@@ -71,6 +72,7 @@ class Download:
     on_page: Say = field(default=lambda what: None)
     bounds: Bounds = field(default=Bounds())
     is_late: Callable[[], bool] = field(default=lambda: False)
+    refuse: Callable[[str, httpx.Response], None] = field(default=lambda url, answer: refuse_status(url, answer))
     num_pages: int = 0
     kept_bytes: int = 0
 
@@ -122,15 +124,25 @@ class Download:
                 self.sleep(wait_s if trouble.wait_s is None else min(trouble.wait_s, LONGEST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def whole_page(self, question: Question) -> str:
+    def whole_page(self, question: Question, limit_bytes: float | None = None) -> str:
         """The text of a page that is JSON to its end; what answers a key may hold one and is not shown."""
-        text = b"".join(self.received(question, self.bounds.page_bytes)).decode("utf-8-sig")
+        text = b"".join(self.received(question, limit_bytes or self.bounds.page_bytes)).decode("utf-8-sig")
         try:
             parsed(text)
         except ValueError as error:
             excerpt = "" if question.is_secret else f", {shorten(text)}"
             raise Temporary(f"half a page, or no JSON ({error}): {len(text)} characters{excerpt}") from None
         return text
+
+    def beginning(self, question: Question, num_bytes: int) -> bytes:
+        """The first bytes of a file, however long it is: a server that sends more is not read further."""
+        start = bytearray()
+        with closing(self.received(replace(question, first_bytes=num_bytes), math.inf)) as pieces:
+            for piece in pieces:
+                start += piece
+                if len(start) >= num_bytes:
+                    break
+        return bytes(start[:num_bytes])
 
     def kept_lines(self, question: Question, keep: Keep) -> Iterator[str]:
         """Lines worth keeping of a page that is read to its end."""
@@ -143,11 +155,11 @@ class Download:
                 refuse_over(kept_bytes, self.bounds.kept_bytes_per_list, "bytes to keep of a list", where)
                 yield line
 
-    def received(self, question: Question, limit_bytes: float) -> Iterator[bytes]:
+    def received(self, question: Question, limit_bytes: float) -> Generator[bytes, None, None]:
         """Pieces of an answer, unpacked, up to a bound."""
         where, received_bytes = without_query(question.url), 0
         with answer_to(question, self.client) as answer:
-            refuse_status(question.url, answer)
+            self.refuse(question.url, answer)
             for piece in pieces_of(answer):
                 received_bytes += len(piece)
                 refuse_over(received_bytes, limit_bytes, "bytes in a page", where)

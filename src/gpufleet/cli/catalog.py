@@ -9,7 +9,7 @@ import typer
 from gpufleet.cli.emit import emit, is_page
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
-from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
+from gpufleet.cli.options import MaybeModelArgument, OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
@@ -54,6 +54,10 @@ RestrictedOption = Annotated[
     bool, typer.Option("--restricted", help="Also regions that are not open to everybody, such as GovCloud.")
 ]
 UnpricedOption = Annotated[bool, typer.Option("--unpriced", help="Also list what is sold at an unknown price.")]
+ModelWords = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Argument(metavar="add ORG/NAME[@REVISION]", help="Models to add from the hub.", show_default=False),
+]
 SearchOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--search", metavar="TEXT", help="Only models with TEXT in one of their names."),
@@ -76,6 +80,10 @@ SortOption = Annotated[
 ]
 
 
+ProviderOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--provider", "--host", metavar="NAME,...", help="Only these hosts, such as together,openrouter."),
+]
 AcceptOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
@@ -243,6 +251,7 @@ def discounts(output: OutputOption = None, out_file: OutFileOption = None, catal
 
 @app.command("models")
 def models(
+    words: ModelWords = None,
     search: SearchOption = None,
     family: FamilyOption = None,
     show: ShowModelOption = None,
@@ -254,13 +263,35 @@ def models(
     """Shipped model architectures: exact parameters, context, checkpoint precision and other names.
 
     --show explains one of them, or a config.json of your own: parts, parameters, FLOP, bytes, KV cache and state.
+    'add ORG/NAME[@REVISION]' asks the Hugging Face hub for config.json, quantisation and the headers of safetensors,
+    never for code or weights; every question then takes that id. HF_TOKEN opens gated models.
     """
+    if words:
+        from gpufleet.cli.added_models import add_answer
+
+        told = {"--search": search, "--family": family, "--show": show, "--sort": sort, "--limit": limit}
+        emit(*add_answer(words, [flag for flag, value in told.items() if value is not None]), output, out_file)
+        return
     from gpufleet.cli.catalog_answers import explained_answer, model_answer
 
     if show is not None:
         emit(*explained_answer(show), output, out_file)
         return
     emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)
+
+
+@app.command("token-prices")
+def token_prices(
+    model: MaybeModelArgument = None,
+    provider: ProviderOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """What APIs ask for tokens of open models, by host and day; 'plan serve --token-price' takes a host."""
+    from gpufleet.cli.catalog_answers import token_price_answer
+
+    emit(*token_price_answer(model, provider, limit, is_page=is_page(output, out_file)), output, out_file)
 
 
 @app.command("update")

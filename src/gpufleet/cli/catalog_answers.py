@@ -12,8 +12,8 @@ from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.model_listing import list_models
-from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.model_listing import encoder_row, list_models, model_row
+from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture, shipped_encoder
 from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -23,17 +23,20 @@ from gpufleet.catalog.query import (
 )
 from gpufleet.catalog.schema import IncompleteInstance, Region
 from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.token_prices import list_token_prices
 from gpufleet.cli.options import words
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import PRECISIONS
-from gpufleet.errors import UnknownName, UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.inputs.added_models import added_models
+from gpufleet.inputs.model_config import is_encoder, read_encoder, read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
 from gpufleet.report.places import coverage_page, discount_page, place_page, region_page
+from gpufleet.report.token_prices import token_price_page
 from gpufleet.results.catalog import (
     CoverageListing,
     DiscountListing,
@@ -49,6 +52,7 @@ from gpufleet.results.catalog import (
     RegionListing,
 )
 from gpufleet.results.model_explained import ModelExplained
+from gpufleet.results.token_prices import TokenPriceListing
 from gpufleet.units import GIB, parse_bytes
 
 ROWS_ON_A_PAGE = 40
@@ -208,7 +212,7 @@ def model_answer(
     limit: int | None,
 ) -> tuple[ModelListing, Page]:
     """Shipped model architectures: exact parameters, context, checkpoint precision and other names."""
-    everything = list_models()
+    everything = with_added(list_models())
     families = sorted({row.family for row in everything.rows})
     if family is not None and family.casefold() not in families:
         raise UnknownName("family", family, families, hint=f"Known: {', '.join(families)}.")
@@ -217,10 +221,36 @@ def model_answer(
     return listing, model_page(listing)
 
 
+def with_added(listing: ModelListing) -> ModelListing:
+    """The shipped models and those that were added from a hub, each revision by itself."""
+    rows, refused = list(listing.rows), dict(listing.not_planned)
+    for model in added_models():
+        kept = model.checkpoint
+        name = f"{kept.id}@{kept.commit[:8]}"
+        try:
+            if is_encoder(name, is_shipped_encoder):
+                row = encoder_row(read_encoder(name, shipped_encoder), [name])
+            else:
+                row = model_row(read_model(name, shipped_architecture), [name])
+            rows.append(row)
+        except GpufleetError as error:
+            refused[kept.id] = error.problem
+    return listing.model_copy(update={"rows": sorted(rows, key=lambda row: row.name), "not_planned": refused})
+
+
 def explained_answer(model: str) -> tuple[ModelExplained, Page]:
     """One model explained: a shipped name, a config.json or the folder around it."""
     explained = explain_model(read_model(model, shipped_architecture))
     return explained, explained_page(explained)
+
+
+def token_price_answer(
+    model: str | None, hosts: Names, limit: int | None, is_page: bool
+) -> tuple[TokenPriceListing, Page]:
+    """What APIs ask for tokens, of a model or of all."""
+    listing = list_token_prices(model, words(hosts) if hosts else None)
+    page = token_price_page(listing, limit or (ROWS_ON_A_PAGE if is_page else None))
+    return listing.model_copy(update={"rows": listing.rows[:limit]}), page
 
 
 def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bool:

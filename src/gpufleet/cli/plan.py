@@ -67,8 +67,8 @@ TokenPriceOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--token-price",
-        metavar="IN/OUT",
-        help="Compare with an API at this price, USD per 1M tokens in and out: 0.6/1.2.",
+        metavar="IN/OUT|HOST",
+        help="Compare with an API: USD per 1M tokens in and out (0.6/1.2), or a host (together, openrouter).",
     ),
 ]
 GridOption = Annotated[

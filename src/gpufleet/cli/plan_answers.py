@@ -148,12 +148,14 @@ def asked_today(workload: str) -> Asked:
     return Asked(of_writers, usd_of(written.text("budget"), written.text("currency"), parse_usd_per_hour))
 
 
-def token_price(text: str, currency: str | None) -> TokenPrice:
-    """The price of an API by the token, in dollars."""
-    from gpufleet.api.inquiries import parse_token_price
+def token_price(text: str, currency: str | None) -> TokenPrice | str:
+    """The price of an API by the token, in dollars; the name of a host as it is."""
+    from gpufleet.api.inquiries import names_host, parse_token_price
     from gpufleet.inputs.currency import code_and_rest
     from gpufleet.pricing.token_price import TokenPrice
 
+    if names_host(text):
+        return text
     _, bare = code_and_rest(text)
     price, in_usd = parse_token_price(bare), usd_of(text, currency, lambda _: 1.0) or 1.0
     return TokenPrice(price.usd_per_million_input_tokens * in_usd, price.usd_per_million_output_tokens * in_usd)

@@ -174,6 +174,7 @@ class VisionTower:
     is its own. `closes_rows`: a token more for each row.
     An image is cut into at most `most_tiles` squares of `image_size`, and shown whole once more; 0: it is not cut.
     In `num_windowed_layers` patches see `window_patches` of them.
+    `is_cross_attended`: some layers of the language model read the image beside the prompt, which does not hold it.
     """
 
     num_layers: int
@@ -192,6 +193,7 @@ class VisionTower:
     most_tiles: int = 0
     num_windowed_layers: int = 0
     window_patches: int = 0
+    is_cross_attended: bool = False
 
     def __post_init__(self) -> None:
         require_positive(

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import parse_architecture
+from gpufleet.architecture.stored_tensors import with_stored_bytes
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import named_path, read_text_file
+from gpufleet.inputs.added_models import AddedModel, added_called, added_model
 from gpufleet.inputs.gguf_model import SUFFIX, read_gguf_model
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.units import MB
@@ -33,21 +35,41 @@ def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Arc
         return read_gguf_model(named_path(model))
     if isinstance(model, Path) or _is_path(model):
         return read_model_config(Path(model))
+    added = added_model(model)
+    if added is not None:
+        return _read_added(added)
     try:
         return shipped(model)
     except UnknownName:
         if _is_on_disk(model):
             return read_model_config(Path(model))
+        called = added_called(model)
+        if called is not None:
+            return _read_added(called)
         raise
+
+
+def _read_added(added: AddedModel) -> Architecture:
+    """A model that was added from a hub, at the bytes that its files hold."""
+    arch = parse_architecture(*_added_config(added))
+    return with_stored_bytes(arch, added.checkpoint.parts, f"safetensors of {added.spoken}")
+
+
+def _added_config(added: AddedModel) -> tuple[Mapping[str, object], str]:
+    return _named_config(added.folder)[0], added.checkpoint.id
 
 
 def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> str | None:
     """Where a model's weights are: the folder around its config, or the id that `shipped` knows; None: not known."""
     is_on_disk = isinstance(model, Path) or _is_path(model)
     if not is_on_disk:
+        added = added_model(str(model))
         try:
-            return shipped(str(model))
+            return added.checkpoint.id if added else shipped(str(model))
         except UnknownName:
+            called = None if _is_on_disk(str(model)) else added_called(str(model))
+            if called is not None:
+                return called.checkpoint.id
             is_on_disk = _is_on_disk(str(model))
     file = _config_file(Path(model))
     return _as_operand(str(file.parent)) if is_on_disk and file.name == CONFIG_NAME else None
@@ -67,6 +89,9 @@ def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> E
     refuse_url(str(model))
     if isinstance(model, Path) or _is_path(model):
         return parse_encoder(*_named_config(Path(model)))
+    added = added_model(model)
+    if added is not None:
+        return parse_encoder(*_added_config(added))
     try:
         return shipped(model)
     except UnknownName:
@@ -82,7 +107,8 @@ def is_encoder(model: str, shipped: Callable[[str], bool]) -> bool:
         return False
     if _is_path(model):
         return encoder_family_of(_named_config(Path(model))[0]) is not None
-    return shipped(model)
+    added = added_model(model)
+    return encoder_family_of(_added_config(added)[0]) is not None if added else shipped(model)
 
 
 def _is_gguf_file(model: str) -> bool:

@@ -21,7 +21,14 @@ from gpufleet.questions.fields import SERVE, words_of
 from gpufleet.records import dataclass
 
 PREFIX = "GPUFLEET_"
-OTHER_VARIABLES = ("GPUFLEET_CACHE", "GPUFLEET_CONFIG", "GPUFLEET_DATE", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")
+OTHER_VARIABLES = (
+    "GPUFLEET_CACHE",
+    "GPUFLEET_CONFIG",
+    "GPUFLEET_DATE",
+    "GPUFLEET_DEBUG",
+    "GPUFLEET_MODELS",
+    "GPUFLEET_PRICES",
+)
 ENDPOINT_PREFIX = "GPUFLEET_ENDPOINT_"
 PROJECT_FILE, USER_FILE = "gpufleet.toml", "config.toml"
 WHAT = "the configuration"

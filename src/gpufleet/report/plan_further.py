@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.pools import pools_of_plan_table
+from gpufleet.report.token_prices import api_in_words
 from gpufleet.report.words import at_least_ms
 from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
@@ -208,9 +209,9 @@ STAGES = {"beyond_quota": -5, "no_price": -4, "over_limit": -3, "too_large": -2}
 def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     """The answer beside an API that charges by the token."""
     columns = [Column("name", "compared with a token API"), Column("value", "", wraps=True)]
-    price = (
-        f"{usd(found.usd_per_million_input_tokens)} in, {usd(found.usd_per_million_output_tokens)} out per 1M, as given"
-    )
+    whose = "as given" if found.api is None else api_in_words(found.api)
+    asked = f"{usd(found.usd_per_million_input_tokens)} in, {usd(found.usd_per_million_output_tokens)} out per 1M"
+    price = f"{asked}, {whose}" if found.api is None else f"{asked}: {whose}"
     rows = [
         ("the API's price", price),
         ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {mean_rate(plan)}"),

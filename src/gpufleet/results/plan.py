@@ -16,6 +16,7 @@ from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.seal import Sealed
 from gpufleet.results.today import Today
+from gpufleet.results.token_prices import TokenApi
 from gpufleet.results.verification import Verification
 
 
@@ -233,6 +234,7 @@ class BreakEven(Result):
 
     `first_requests_per_s`: the least such rate; `settled_requests_per_s`: from there on they never cost more again.
     Both costs are means over all hours, at `mean_requests_per_s`; the rates are those at the peak, quiet hours kept.
+    `api` says whose price it is where a host was named.
     """
 
     usd_per_million_input_tokens: float
@@ -243,6 +245,7 @@ class BreakEven(Result):
     own_over_api_ratio: float
     first_requests_per_s: float | None
     settled_requests_per_s: float | None
+    api: TokenApi | None = None
 
 
 class GpuBound(Result):

@@ -42,12 +42,12 @@ def test_names_people_type(typed, model):
     [
         *("mistral-7b", "llama", "qwen", "", " ", "/", "-awq", "/-awq", "qwen/", "awq", "gguf", "a/b/llama-3.1-8b"),
         *(
-            "meta-llama/Llama-3.2-11B-Vision-Instruct",
+            "meta-llama/Llama-Guard-4-12B",
             "nvidia/Llama-3.1-Minitron-4B-Width-Base",
             "Mixtral-8x22B-v0.1-it-AWQ",
         ),
         *(
-            "Qwen/Qwen3-Embedding-8B",
+            "Qwen/Qwen3-ASR-1.7B",
             "nvidia/Llama-3_1-Nemotron-51B-Instruct",
             "Qwen3-8B-4bit",
             "openai/whisper-large-v3-AWQ",
@@ -183,7 +183,7 @@ def published_quantised() -> list[tuple[str, str]]:
 PUBLISHED = published_quantised()
 OTHER_FORMATS = (
     *("sgl-project/DeepSeek-V4-Flash-FP8", "sgl-project/DeepSeek-V4-Pro-FP8"),  # converted from MXFP4 experts
-    "nvidia/Qwen3.6-27B-NVFP4",  # attention in fp8, which others leave in 16 bits
+    *("nvidia/Qwen3.6-27B-NVFP4", "nvidia/Qwen3.6-35B-A3B-NVFP4"),  # attention in fp8, which others leave in 16 bits
 )
 
 
