@@ -56,9 +56,7 @@ OFFER_COLUMNS = (
 RETIRED, INCOMPLETE = "retired", "incomplete"
 INSTANCE_STATUS = ("current", RETIRED, INCOMPLETE)
 AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
-SHIPPED_RETIRED, INCOMPLETE = "retired", "incomplete"
-INSTANCE_STATUS = ("current", RETIRED, INCOMPLETE)
-AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
+SHIPPED_AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
 DISCOUNT_COLUMNS = ("cloud", "price_kind", "saving_low_ratio", "saving_high_ratio", "source_id", "evidence")
 MOVE_COLUMNS = (
     *("price_kind", "lowest_ratio", "highest_ratio", "everyday_ratio"),
