@@ -98,8 +98,8 @@ def test_every_row_keeps_the_objectives_and_the_headroom(ask: Ask) -> None:
         assert all(d["latency"][name]["value"] <= limit_s for name, limit_s in plan["objectives"].items())
         assert d["headroom_ratio"] >= 0.3
         assert d["replicas"] >= 3
-    prices = [d["usd_per_hour"] for d in plan["deployments"]]
-    assert prices == sorted(prices)
+    counted = [d["usd_per_hour"] * d["price_age_ratio"] for d in plan["deployments"]]
+    assert counted == sorted(counted)
 
 
 def test_replicas_that_only_the_user_wanted_are_not_blamed_on_a_limit(ask: Ask) -> None:

@@ -37,7 +37,7 @@ def tuning() -> JobPlan:
 def counts_usd(d: RentedJob, confidence: float) -> float:
     """What a row counts, from the figures that it shows: its range is log-normal, its high end the 90th percentile."""
     slow: float = d.work_ratios[1] ** (NormalDist().inv_cdf(confidence) / TEN_PERCENT_LATER)
-    return d.usd.value * (slow if d.grade == "roofline" else 1.0)
+    return d.usd.value * d.price_age_ratio * (slow if d.grade == "roofline" else 1.0)
 
 
 @pytest.mark.parametrize("plan", [lambda: batch(8), pretraining], ids=["batch", "pretraining"])
@@ -62,7 +62,7 @@ def test_it_wins_where_it_is_named_alone_and_as_expected() -> None:
     assert batch(8, gpus=("MI300X",)).deployments[0].gpu == "MI300X"
     as_expected = batch(8, confidence=0.5)
     assert as_expected.unmeasured_alternative is None
-    costs = [d.usd.value for d in as_expected.deployments]
+    costs = [d.usd.value * d.price_age_ratio for d in as_expected.deployments]
     assert costs == sorted(costs)
 
 

@@ -75,9 +75,10 @@ def played_question(seed: int) -> TrainingQuestion:
 
 
 def asked(request: TrainingRequest, tables: Catalog = TABLES) -> TrainingQuestion:
-    """The question of a request; runs longer than machines of 64 GPUs are not looped over."""
+    """The question of a request at prices of today; runs longer than machines of 64 GPUs are not looped over."""
     question, _ = training_question(request, tables, counts_of(request, tables))
-    return replace(question, goal=replace(question.goal, most_gpus=min(question.goal.most_gpus, 64)))
+    offers = tuple(replace(offer, age_ratio=1.0) for offer in question.offers)
+    return replace(question, offers=offers, goal=replace(question.goal, most_gpus=min(question.goal.most_gpus, 64)))
 
 
 @cache

@@ -225,15 +225,14 @@ def run_notes(q: TrainingQuestion, rows: list[TrainingDeployment], sources: Mapp
         if d.network_is_assumed:
             gbit = q.around.networks[d.cloud, d.instance].bytes_per_s
             notes.append(
-                f"The network between {d.cloud} {d.instance} machines is not published: "
-                f"{gbit.expected / GBIT:,.0f} Gbit/s are assumed ({gbit.low / GBIT:,.0f} to "
-                f"{gbit.high / GBIT:,.0f})"
+                f"Network of {d.cloud} {d.instance.removeprefix('Standard_')} unknown: {gbit.expected / GBIT:,.0f} "
+                f"({gbit.low / GBIT:,.0f}-{gbit.high / GBIT:,.0f}) Gbit/s assumed"
             )
     known = q.around.interruptions
     unknown = {d.cloud for d in rows[:1] if d.price_kind == "spot" and not known.is_published(d.interruption)}
     notes += [
-        f"Spot of {cloud}: no rate is published; a prior of {known.per_hour_unknown.expected:.2g} an hour and machine "
-        f"({known.per_hour_unknown.low:.6f}-{known.per_hour_unknown.high:.2g}) is used"
+        f"Spot of {cloud}: no rate published; a prior of {known.per_hour_unknown.expected:.2g} an hour "
+        f"({known.per_hour_unknown.low:.6f}-{known.per_hour_unknown.high:.2g})"
         for cloud in sorted(unknown)
     ]
     return notes

@@ -144,7 +144,7 @@ def test_one_cost_in_all_units(plan: EncoderBatchPlan) -> None:
 @pytest.mark.slow
 @every_job
 def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
-    costs = [d.usd.value for d in plan.deployments]
+    costs = [d.usd.value * d.price_age_ratio for d in plan.deployments]
     kinds = [(d.cloud, d.instance, d.price_kind) for d in plan.deployments]
     assert costs == sorted(costs)
     assert len(kinds) == len(set(kinds))

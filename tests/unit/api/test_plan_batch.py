@@ -125,7 +125,7 @@ def test_a_late_job_says_at_which_confidence_it_is_late() -> None:
 @pytest.mark.slow
 @every_plan
 def test_rows_come_cheapest_first_and_once(plan: BatchPlan) -> None:
-    costs = [d.usd.value for d in plan.deployments]
+    costs = [d.usd.value * d.price_age_ratio for d in plan.deployments]
     kinds = [(d.cloud, d.instance, d.price_kind) for d in plan.deployments]
     assert costs == sorted(costs)
     assert len(kinds) == len(set(kinds))
@@ -263,7 +263,8 @@ def test_spot_costs_what_drawn_markets_make_of_it() -> None:
     asked = {"requests": 1e5, "deadline_s": 8 * HOUR, "gpus": ["L40S"], "rows": 10}
     both = ask(**asked, pricing=["spot", "on_demand"])
     rows = [d for d in both.deployments if d.played is not None]
-    assert [d.usd.value for d in both.deployments] == sorted(d.usd.value for d in both.deployments)
+    counted = [d.usd.value * d.price_age_ratio for d in both.deployments]
+    assert counted == sorted(counted)
     assert {d.price_kind for d in both.deployments if d.played is None} == {"on_demand"}
     assert rows
     for d in rows:
