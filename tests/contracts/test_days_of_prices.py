@@ -18,7 +18,7 @@ from gpufleet.errors import DataMissing
 TODAY = date(2026, 11, 21)
 UNDATED_PRICES = {"nebius-price-list", "oci-price-list", "skypilot-aws-zones"}
 REPLACED = {f"{cloud}-price-list" for cloud in ("lambda", "runpod", "verda")}
-UNDATED_PATHS = {"six-region-links"}
+UNDATED_PATHS, UNDATED_TOKENS = {"six-region-links"}, {"litellm-model-prices"}
 NEBIUS = ("--clouds", "nebius", "--gpus", "L40S")
 INVENTED = "2026-01-01"
 
@@ -94,7 +94,7 @@ def test_a_csv_leaves_the_day_of_an_undated_copy_empty(capsys: pytest.CaptureFix
 def test_undated_copies_are_known_by_their_sources() -> None:
     catalog = load_catalog()
     undated = {source.id for source in catalog.sources.values() if source.first_seen}
-    assert undated == UNDATED_PRICES | REPLACED | UNDATED_PATHS
+    assert undated == UNDATED_PRICES | REPLACED | UNDATED_PATHS | UNDATED_TOKENS
     assert {offer.source for offer in catalog.offers if offer.first_seen} == UNDATED_PRICES
 
 

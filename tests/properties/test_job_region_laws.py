@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.effort import cases
 
 from gpufleet import JobRegionPlan, plan_batch, plan_finetune, plan_job_regions
+from gpufleet.catalog.load import load_catalog
 from gpufleet.results.job import JobPlan
 
 REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-north-1", "eu-central-1", "ap-northeast-1", "ap-northeast-2")
@@ -87,8 +89,10 @@ def anywhere() -> JobRegionPlan:
 @pytest.mark.slow
 @pytest.mark.parametrize("region", ["us-east-2", "eu-north-1", "ap-northeast-1"])
 def test_a_plan_made_for_a_region_alone_costs_what_the_job_does_there(anywhere: JobRegionPlan, region: str) -> None:
-    """By another way: the whole question is planned anew for the region."""
-    alone = plan_finetune("llama-3.1-8b", clouds=["aws"], regions=[region], **TUNING)
+    """By another way: the whole question is planned anew for the region, at prices of today."""
+    tables = load_catalog()
+    fresh = replace(tables, offers=tuple(replace(offer, age_ratio=1.0) for offer in tables.offers))
+    alone = plan_finetune("llama-3.1-8b", catalog=fresh, clouds=["aws"], regions=[region], **TUNING)
     row = next(row for row in anywhere.regions if row.region == region)
     assert row.usd is not None
     assert row.usd.value - (row.moved_usd or 0.0) == pytest.approx(alone.answer.usd.value, rel=1e-9)

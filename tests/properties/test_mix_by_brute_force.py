@@ -32,7 +32,7 @@ from gpufleet.optimize.service import solve_serve
 pytestmark = pytest.mark.slow
 NUM_MARKETS, MOST_OFFERS = cases(32, 40), 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
-SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 18, 30)
+SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 28, 30)
 SHARED_QUOTAS = range(1020, 1020 + NUM_MARKETS // 2)
 
 

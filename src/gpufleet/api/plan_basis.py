@@ -83,6 +83,7 @@ def considered(offer: Offer, tables: Catalog) -> ConsideredPrice:
         usd_per_hour=effective_price(offer),
         as_of=offer.as_of,
         machine=machine_digest(tables, offer.cloud, offer.instance),
+        age_ratio=offer.age_ratio,
         max_instances=offer.max_instances,
         gpu_quotas=[GpuBound(**asdict(quota)) for quota in offer.gpu_quotas],
     )

@@ -18,9 +18,7 @@ from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.price_drift import with_likely_prices
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
@@ -161,7 +159,7 @@ def changes(
     """A plan beside the one that is made today; `between` at the prices of the plan, within its quotas and today's."""
     basis, today = recorded(old), recorded(new)
     at_old_prices, at_todays_quotas = between
-    todays = with_likely_prices(map(offer_of, today.prices), tables.now or current_date())
+    todays = [offer_of(price) for price in today.prices]
     return PlanChanges(
         model=old.model,
         was_hash=old.input_hash,
@@ -228,6 +226,7 @@ def offer_of(price: ConsideredPrice) -> Offer:
             source=RECORDED,
             as_of=price.as_of,
             max_instances=price.max_instances,
+            age_ratio=price.age_ratio,
             gpu_quotas=tuple(GpuQuota(**bound.model_dump()) for bound in price.gpu_quotas),
         )
     except ValueError as error:

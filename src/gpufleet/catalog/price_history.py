@@ -41,7 +41,7 @@ def price_histories() -> tuple[PriceHistory, ...]:
     """Rows of price_history.csv.
 
     >>> [round(row.ratio, 2) for row in price_histories() if row[:3] == ("verda", "h100-sxm", "on-demand")]
-    [1.43]
+    [1.21]
     """
     return tuple(table_in(SHIPPED, "price_history.csv", HISTORY_COLUMNS, price_history_from))
 

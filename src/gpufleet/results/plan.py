@@ -260,7 +260,8 @@ class ConsideredPrice(Result):
     """The cheapest region of one machine type and price kind when the plan was made.
 
     Where regions have a number of machines, or on-demand machines stand beside spot, the regions that none beats in
-    that too. `machine`: a digest of what the tables said about the machine and its GPUs.
+    that too. `machine`: a digest of what the tables said about the machine and its GPUs; `age_ratio`: how many times
+    the price counted, for its age.
     """
 
     cloud: str
@@ -270,6 +271,7 @@ class ConsideredPrice(Result):
     usd_per_hour: float
     as_of: date
     machine: str
+    age_ratio: float = 1.0
     max_instances: int | None = None
     gpu_quotas: list[GpuBound] = []
 

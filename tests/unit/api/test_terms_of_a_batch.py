@@ -115,7 +115,13 @@ def test_fewer_machines_are_bought_where_they_are_paid_for_though_they_stand_idl
 
 def test_encoders_follow_the_same_rule(quoted: Catalog) -> None:
     job = EncoderBatchRequest(
-        "bge-base-en-v1.5", 1e8, DAY, input_tokens=200, gpus=JOB.gpus, pricing=("on_demand", "commit_3y")
+        "bge-base-en-v1.5",
+        1e8,
+        DAY,
+        input_tokens=200,
+        clouds=JOB.clouds,
+        gpus=JOB.gpus,
+        pricing=("on_demand", "commit_3y"),
     )
     assert not any(d.price_kind == "commit_3y" for d in plan_encoder_batch(job, quoted).deployments)
     daily = plan_encoder_batch(replace(job, period_s=DAY), quoted)

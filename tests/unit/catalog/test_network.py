@@ -89,7 +89,7 @@ def test_a_gpu_has_its_share_of_the_network_of_most_whole_machines(gpu: str, gbi
 
 
 @pytest.mark.parametrize(
-    ("gpu", "field"), [("MI325X", "network_switched_gbit_per_s"), ("RTX-4090", "network_several_gbit_per_s")]
+    ("gpu", "field"), [("MI355X", "network_switched_gbit_per_s"), ("RTX-4090", "network_several_gbit_per_s")]
 )
 def test_a_gpu_of_no_known_network_has_a_share_of_what_is_usual(gpu: str, field: str) -> None:
     found, usual = network_of_gpu(GPUS[gpu], INSTANCES.values()), getattr(load_training_runs(), field)

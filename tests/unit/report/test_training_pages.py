@@ -36,7 +36,7 @@ def trained() -> TrainingPlan:
 
 def screen(plan: TrainingPlan, show: str | None = None, *, explain: bool = False) -> str:
     """The page as a terminal of 80 columns shows it."""
-    return page_as_text(job_page(plan, WORDS, details=details_of(show), explain=explain), WIDTH)
+    return page_as_text(job_page(plan, WORDS, details=details_of(show), explain=explain, width=WIDTH), WIDTH)
 
 
 @pytest.mark.slow
@@ -169,4 +169,4 @@ def test_a_page_does_not_call_spot_dearer_beside_a_cheaper_spot_price(on_spot: T
     both = " ".join(screen(plan.model_copy(update={"undated_alternative": cheap})).split())
     assert "Cheaper if still true" in both
     assert "Spot is not worth it" not in both
-    assert "Spot at a price with a date is not worth it: dearer; the undated price above would be cheaper." in both
+    assert "Spot at a price with a date is not worth it: dearer; the older price above would be cheaper." in both
