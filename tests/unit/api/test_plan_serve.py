@@ -181,16 +181,17 @@ def test_what_is_needed_is_a_little_more_than_the_best_with_a_price_misses() -> 
         miss = next(r for r in plan.rejections if r.reason.startswith("latency.p95"))
         least_s = float(re.search(r"(\d+) ms at best", miss.best)[1]) / 1000
         assert miss.best.endswith("no price") or least_s < needed < 1.5 * least_s
-        then = plan_serve(replace(request, slo=f"latency.p95<{needed + 1e-6:.6f}s")).answer
-        assert who.startswith(f"{then.instance_count}x ")
+        then = plan_serve(replace(request, slo=f"latency.p95<{needed + 1e-4:.4f}s"))
+        assert any(who.startswith(f"{d.instance_count}x {d.cloud} ") for d in then.deployments)
     assert miss.best.endswith("at best")
 
 
 def started(prompts: str) -> Launch:
     """On a card that cannot hold the whole context of the model twice."""
     asked = ServeRequest(
-        "qwen3-32b", 12.0, parse_token_counts(prompts), TokenCounts(350.0), clouds=["azure"], gpus=["A100"], rows=1
-    )
+        "qwen3-32b", 12.0, parse_token_counts(prompts), TokenCounts(350.0), gpus=["A100-PCIe-80GB"], rows=1,
+        clouds=["hyperstack"],
+    )  # fmt: skip
     found = plan_serve(asked).answer.launch
     assert found is not None
     return found
