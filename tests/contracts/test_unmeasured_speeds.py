@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from functools import cache
 from itertools import pairwise
 from statistics import NormalDist
@@ -11,18 +12,22 @@ from typing import Any
 import pytest
 
 from gpufleet.api import plan_batch, plan_finetune, plan_train
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.results.job import JobPlan, RentedJob
 
 TEN_PERCENT_LATER = NormalDist().inv_cdf(0.9)
 SUMMARIES: dict[str, Any] = {"requests": "2M", "input_tokens": 1500, "output_tokens": 200}
 PRETRAINING: dict[str, Any] = {"tokens": "2T", "deadline": "60d"}
+JUNE = date(2026, 6, 30)
+"""MI300X cost 1.99 an hour then."""
 CLOUDS = ["azure", "aws", "digitalocean", "vultr"]
 
 
 @cache
 def batch(hours: float, **said: Any) -> JobPlan:
-    return plan_batch("llama-3.1-8b", **SUMMARIES, deadline=f"{hours}h", rows=40, pricing=["on_demand"], **said)
+    asked = {**SUMMARIES, "deadline": f"{hours}h", "rows": 40, "pricing": ["on_demand"], **said}
+    return plan_batch("llama-3.1-8b", load_catalog(as_of=JUNE), **asked)
 
 
 @cache
@@ -74,6 +79,7 @@ def test_a_longer_deadline_never_makes_the_headline_count_more() -> None:
 
 def test_the_page_names_what_it_passed_over_and_how_to_take_it(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("plan", "batch", "llama-3.1-8b", "--requests", "2M", "--in", "1500", "--out", "200", "--deadline", "8h")
+    words += ("--as-of", str(JUNE))
     assert main([*words]) == 0
     page = " ".join(capsys.readouterr().out.split())
     assert "Cheaper if its speed holds: 6x digitalocean 1x_MI300X" in page
