@@ -24,7 +24,7 @@ from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import doubt_ratio, planned_value, slow_ratio
 from gpufleet.optimize.job import Late
-from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
+from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price, likely_price
 from gpufleet.optimize.played_rows import PlayedRows, type_of
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.spot_plays import PlannedJob, SpotPlay
@@ -233,11 +233,11 @@ class Placing:
         cheapest: dict[tuple[int, PriceKind, bool], tuple[Offer, Ways]] = {}
         for _, offer, ways in self.bought(rated):
             key = (id(ways), offer.price_kind, offer.is_dated)
-            if key not in cheapest or effective_price(offer) < effective_price(cheapest[key][0]):
+            if key not in cheapest or likely_price(offer) < likely_price(cheapest[key][0]):
                 cheapest[key] = (offer, ways)
         costs: dict[bool, dict[tuple[int, int], tuple[float, Cluster]]] = {True: {}, False: {}}
         for offer, ways in cheapest.values():
-            usd = effective_price(offer) * ways.machines * self.billed(offer, ways.expected).paid_s
+            usd = likely_price(offer) * ways.machines * self.billed(offer, ways.expected).paid_s
             for each, cost in zip(ways.rated, np.where(ways.planned_s <= near_s, usd, np.inf), strict=True):
                 place, found = (each.cluster.device, each.cluster.num_gpus), costs[offer.is_dated]
                 if cost < found.get(place, (math.inf,))[0]:
@@ -374,7 +374,7 @@ class Placing:
 def cheapest_of_each_type(placed: Iterable[TrainingPlacement]) -> list[TrainingPlacement]:
     """The cheapest region of each machine type and price kind, in order; ties keep a fixed order."""
     best: dict[tuple[str, str, str], TrainingPlacement] = {}
-    for p in sorted(placed, key=lambda p: (p.usd, p.offer.cloud, p.offer.instance, p.offer.region)):
+    for p in sorted(placed, key=lambda p: (p.usd * p.offer.age_ratio, p.offer.cloud, p.offer.instance, p.offer.region)):
         best.setdefault((p.offer.cloud, p.offer.instance, p.offer.price_kind.value), p)
     return list(best.values())
 
