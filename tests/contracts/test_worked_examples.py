@@ -69,10 +69,10 @@ def test_01_the_cheapest_card_writes_fewer_tokens_and_dearer_ones_at_full_load(a
     plan, cheap, fast, busy = answers(1)
     assert best(plan)["gpu"] == cheap["gpu"]
     assert fast["output_tokens_per_s"]["value"] > 2 * cheap["output_tokens_per_s"]["value"]
-    h100 = next(row for row in busy["deployments"] if row["gpu"] == "H100-SXM")
-    assert best(plan)["price_per_gpu_usd_per_hour"] < h100["price_per_gpu_usd_per_hour"]
-    assert usd_per_token(h100, fast) < usd_per_token(best(plan), cheap)
-    assert best(busy)["gpu"] != best(plan)["gpu"]
+    assert fast["gpu"] == best(busy)["gpu"]
+    assert fast["gpu"] != cheap["gpu"]
+    assert best(plan)["price_per_gpu_usd_per_hour"] < best(busy)["price_per_gpu_usd_per_hour"]
+    assert usd_per_token(best(busy), fast) < usd_per_token(best(plan), cheap)
 
 
 def test_02_twice_the_gpus_shorten_a_prompt_on_nvlink_and_hardly_on_pcie(answers: Any) -> None:
@@ -96,7 +96,7 @@ def test_03_memory_for_keys_and_values_decides(answers: Any) -> None:
 def test_04_the_first_token_decides_alone(answers: Any) -> None:
     strict, relaxed, both = answers(4)
     assert best(strict)["binding_limit"] == "ttft.p95"
-    assert best(relaxed)["usd_per_hour"] < best(strict)["usd_per_hour"]
+    assert best(relaxed)["usd_per_hour"] < 0.6 * best(strict)["usd_per_hour"]
     assert best(both)["usd_per_hour"] == best(strict)["usd_per_hour"]
 
 
