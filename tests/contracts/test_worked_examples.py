@@ -143,7 +143,7 @@ def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
 def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> None:
     small, large, job, service, few, many = answers(9)
     assert service["deployments"][0]["usd_per_million_inputs"] > 2 * best(job)["usd_per_million_inputs"]["value"]
-    assert large["inputs_per_s"]["value"] > 4 * small["inputs_per_s"]["value"]
+    assert large["inputs_per_s"]["value"] > 8 * small["inputs_per_s"]["value"]
     assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
     assert few["output_tokens"] == 1
     assert best(few)["instance_count"] == 1
@@ -195,7 +195,7 @@ def test_13_a_70b_in_mixed_precision_does_not_fit_one_node_and_the_smallest_chan
 
 def test_14_the_seeds_hours_for_100m_tokens_were_many_times_too_long(answers: Any) -> None:
     [plan] = answers(14)
-    assert best(plan)["work_s"] * 6 < 46 * 3600
+    assert best(plan)["work_s"] * 9 < 46 * 3600
 
 
 def test_15_a_70b_on_2t_tokens_takes_somewhat_less_than_the_published_campaign(answers: Any) -> None:
@@ -223,13 +223,13 @@ def test_17_who_has_to_stay_is_served_there_and_staying_costs_more(answers: Any)
     assert served[1].startswith("us-")
 
 
-def test_18_a_short_limit_takes_machines_on_both_sides_at_ten_times_the_price(answers: Any) -> None:
+def test_18_a_short_limit_takes_machines_on_both_sides_at_twenty_times_the_price(answers: Any) -> None:
     long, short = answers(18)
     assert all(region.startswith("aws us-") for region in regions_of(long))
     is_american = ["us" in region.split()[1] for region in regions_of(short)]
     assert any(is_american)
     assert not all(is_american)
-    assert short["usd_per_hour"] > 10 * long["usd_per_hour"]
+    assert short["usd_per_hour"] > 18 * long["usd_per_hour"]
     assert all(r["usd_per_hour_alone"] is None for r in short["regions"])
 
 
