@@ -69,10 +69,10 @@ def test_01_the_cheapest_card_writes_fewer_tokens_and_dearer_ones_at_full_load(a
     plan, cheap, fast, busy = answers(1)
     assert best(plan)["gpu"] == cheap["gpu"]
     assert fast["output_tokens_per_s"]["value"] > 2 * cheap["output_tokens_per_s"]["value"]
-    h100 = next(row for row in busy["deployments"] if row["gpu"] == "H100-SXM")
-    assert best(plan)["price_per_gpu_usd_per_hour"] < h100["price_per_gpu_usd_per_hour"]
-    assert usd_per_token(h100, fast) < usd_per_token(best(plan), cheap)
-    assert best(busy)["gpu"] != best(plan)["gpu"]
+    assert fast["gpu"] == best(busy)["gpu"]
+    assert fast["gpu"] != cheap["gpu"]
+    assert best(plan)["price_per_gpu_usd_per_hour"] < best(busy)["price_per_gpu_usd_per_hour"]
+    assert usd_per_token(best(busy), fast) < usd_per_token(best(plan), cheap)
 
 
 def test_02_twice_the_gpus_shorten_a_prompt_on_nvlink_and_hardly_on_pcie(answers: Any) -> None:
@@ -96,7 +96,7 @@ def test_03_memory_for_keys_and_values_decides(answers: Any) -> None:
 def test_04_the_first_token_decides_alone(answers: Any) -> None:
     strict, relaxed, both = answers(4)
     assert best(strict)["binding_limit"] == "ttft.p95"
-    assert best(relaxed)["usd_per_hour"] < best(strict)["usd_per_hour"]
+    assert best(relaxed)["usd_per_hour"] < 0.6 * best(strict)["usd_per_hour"]
     assert best(both)["usd_per_hour"] == best(strict)["usd_per_hour"]
 
 
@@ -143,7 +143,7 @@ def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
 def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> None:
     small, large, job, service, few, many = answers(9)
     assert service["deployments"][0]["usd_per_million_inputs"] > 2 * best(job)["usd_per_million_inputs"]["value"]
-    assert large["inputs_per_s"]["value"] > 4 * small["inputs_per_s"]["value"]
+    assert large["inputs_per_s"]["value"] > 8 * small["inputs_per_s"]["value"]
     assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
     assert few["output_tokens"] == 1
     assert best(few)["instance_count"] == 1
@@ -195,7 +195,7 @@ def test_13_a_70b_in_mixed_precision_does_not_fit_one_node_and_the_smallest_chan
 
 def test_14_the_seeds_hours_for_100m_tokens_were_many_times_too_long(answers: Any) -> None:
     [plan] = answers(14)
-    assert best(plan)["work_s"] * 6 < 46 * 3600
+    assert best(plan)["work_s"] * 9 < 46 * 3600
 
 
 def test_15_a_70b_on_2t_tokens_takes_somewhat_less_than_the_published_campaign(answers: Any) -> None:
@@ -223,13 +223,13 @@ def test_17_who_has_to_stay_is_served_there_and_staying_costs_more(answers: Any)
     assert served[1].startswith("us-")
 
 
-def test_18_a_short_limit_takes_machines_on_both_sides_at_ten_times_the_price(answers: Any) -> None:
+def test_18_a_short_limit_takes_machines_on_both_sides_at_twenty_times_the_price(answers: Any) -> None:
     long, short = answers(18)
     assert all(region.startswith("aws us-") for region in regions_of(long))
     is_american = ["us" in region.split()[1] for region in regions_of(short)]
     assert any(is_american)
     assert not all(is_american)
-    assert short["usd_per_hour"] > 10 * long["usd_per_hour"]
+    assert short["usd_per_hour"] > 18 * long["usd_per_hour"]
     assert all(r["usd_per_hour_alone"] is None for r in short["regions"])
 
 
