@@ -30,8 +30,8 @@ def mllama_text(fields: ConfigFields, family: str) -> Architecture:
     plain = decoder(fields, family, layers, tied=False, default_context=131072, default_vocab=128256)
     note = (
         f"{len(crossed)} layers read images by cross-attention: a prompt of text alone skips them. An engine that "
-        "tries images when it starts keeps far less room for text: vLLM held back 36.6 GiB for 128 sequences on one H100 "
-        "(github.com/vllm-project/vllm pull/12126)"
+        "tries images when it starts keeps far less room for text: vLLM held back 36.6 GiB for 128 sequences on one "
+        "H100 (github.com/vllm-project/vllm pull/12126)"
     )
     rows = ROWS_FOR_IMAGES * plain.hidden_size
     return replace(plain, embedding_params=rows, notes=(*plain.notes, note))
