@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.build_catalog.tables import read, tables_in
+from tools.build_catalog.tables import tables_in
+
+from gpufleet.catalog.table_files import rows_of
 
 HEAD = (
     "| cloud | kind | regions | prices | undated | newest | regions before | prices before |\n"
@@ -34,7 +36,7 @@ class Held(NamedTuple):
 
 def newest_prices(data: Path) -> list[Price]:
     """The price that holds of each place and kind."""
-    rows = [row for path in data.glob("offers/*/*.csv") for row in read(path)]
+    rows = [row for path in data.glob("offers/*/*.csv") for _, row in rows_of(path, ("as_of",))]
     by_day = sorted(rows, key=lambda row: row["as_of"])
     return list({(r["cloud"], r["region"], r["instance_type"], r["price_kind"]): r for r in by_day}.values())
 
