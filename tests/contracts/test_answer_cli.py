@@ -139,7 +139,7 @@ def test_a_page_tells_its_verdict_its_price_and_its_limits_at_a_glance(ask: Ask)
     assert '<div class="fact good"><dt>Verdict</dt><dd>Holds</dd>' in page
     assert f"<dt>Per month</dt><dd>${d['usd_per_month']:,.0f}" in page
     assert page.count('<svg class="bar"') == len(plan["objectives"])
-    assert page.index("<figure") < page.index("Cheapest first") < page.index("<summary><h2>Rejected")
+    assert page.index("<figure") < page.index("Cheapest ") < page.index("<summary><h2>Rejected")
     assert page.rindex("Prices, never live") > page.index("Notes and sources") > page.rindex("</details>")
 
 
@@ -337,7 +337,7 @@ def test_an_answer_in_json_is_read_back_by_the_class_of_its_name(ask: Ask, name:
     [
         ((*PLAN, "--why-not", "L40S:four"), "L40S:four"),
         ((*PLAN, "--why-not", "B9000"), "B9000"),
-        ((*PLAN, "--token-price", "cheap"), "USD per 1M tokens in and out"),
+        ((*PLAN, "--token-price", "cheap"), "a price is written '0.6/1.2'"),
         ((*PLAN, "--picture", "front.png"), "--picture draws SVG alone"),
         ((*PLAN, "--grid", "-4"), "--grid"),
         (("compare", "L40S", "H100"), "MODEL is missing"),

@@ -106,7 +106,10 @@ def test_weights_that_vllm_logged_when_loading() -> None:
 
 
 UNEXPLAINED_LINES: dict[str, set[int]] = {  # pools that the model misses by more than a tenth
-    "inference_memory.csv": {210, 211, 212},  # Qwen2.5-VL-72B on 40 GB cards: at most 0.13 GiB left, none predicted
+    "inference_memory.csv": {
+        202,  # Llama-3.2-11B-Vision: images of 128 sequences are tried at start, 36.6 GiB
+        *(210, 211, 212),  # Qwen2.5-VL-72B on 40 GB cards: at most 0.13 GiB left, none predicted
+    },
     "inference_memory_issues.csv": {37},  # 1.7 GiB left beside gpt-oss-120b: Marlin pads more than Triton
     "out_of_memory.csv": {
         4,  # vLLM 0.2.5 holds reductions: 0.7 GiB left, none predicted
