@@ -28,6 +28,8 @@ from gpufleet.catalog.price_drift import (
 from gpufleet.catalog.provider_classes import easily_had_gpus, providers
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.optimize.market import PricedPlacement
+from gpufleet.optimize.placement import Placement
 
 TODAY = date(2026, 10, 10)
 QUESTION = {"rate": "5/s", "input_tokens": 1000, "output_tokens": 200, "slo": "tpot.p95<60ms"}
@@ -115,3 +117,12 @@ def test_moves_that_one_provider_alone_makes_do_not_move_its_class() -> None:
     risen = Move("digitalocean", "on_demand", date(2026, 5, 1), date(2026, 9, 1), 0.5)
     found = {d.who: d.mean_ratio for d in drifts_of([*still, risen])}
     assert found["established"] == 1 < found["digitalocean"] < math.exp(0.5)
+
+
+def test_machines_on_demand_beside_spot_of_an_old_list_count_by_their_own_age() -> None:
+    """Three of four on spot at 1.00, by now 2.00, one on demand at 3.00 of today: 6.00 by list, 9.00 by now."""
+    steady = offer("aws", "p5.4xlarge", 3.0)
+    spot = replace(steady, price_kind=PriceKind.SPOT, price_per_instance_usd_per_hour=1.0, age_ratio=2.0)
+    machine = load_catalog().instances["aws", "p5.4xlarge"]
+    placed = PricedPlacement(Placement(machine, 0, 4, 4, 1), spot, steady, most_spot_ratio=0.75)
+    assert (placed.usd_per_hour, placed.likely_usd_per_hour) == (6.0, 9.0)

@@ -174,23 +174,38 @@ class Contest:
     def usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
         """USD per hour that these entrants count by now; infinite where so many cannot be had or paid for.
 
-        The cost of `machines_usd` over the busy and the quiet hours, each with its own number, times what one likely
-        pays by now over it (`age_ratio`).
+        The cost of `machines_usd` over the busy and the quiet hours, each with its own number, each price times
+        what one likely pays by now over it (`age_ratio`).
         """
         sold = counts.machines <= self.supply[entrant][:, None]
         had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
-        usd = self.machines_usd(entrant, had)
-        if demand.quiet is not None:
-            kept = np.where(self.is_by_the_hour[entrant][:, None] & np.isfinite(counts.quiet), counts.quiet, had)
-            usd = np.asarray(over_hours(demand.busy_ratio, usd, self.machines_usd(entrant, kept)))
         sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
-        sold &= usd <= self.purse.most_usd_per_hour
-        return np.where(sold, usd * self.age_ratio[entrant][:, None], np.inf)
+        if math.isfinite(self.purse.most_usd_per_hour):
+            sold &= self.listed_usd_of(entrant, counts, demand) <= self.purse.most_usd_per_hour
+        ages = self.age_ratio[entrant], self.steady_age_ratio[entrant]
+        return np.where(sold, self.usd_at_ages(entrant, counts, demand, ages), np.inf)
 
-    def machines_usd(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
-        """What so many machines cost, those that may not be spot on demand."""
-        prices = self.usd_per_hour[entrant][:, None], self.steady_usd_per_hour[entrant][:, None]
-        return np.asarray(machines_usd(machines, self.num_steady(entrant, machines), *prices))
+    def listed_usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
+        """The same at the prices of their lists, whether so many can be had or not."""
+        ones = np.ones(len(entrant))
+        return self.usd_at_ages(entrant, counts, demand, (ones, ones))
+
+    def usd_at_ages(
+        self, entrant: IntArray, counts: Counts, demand: Demand, ages: tuple[FloatArray, FloatArray]
+    ) -> FloatArray:
+        """USD per hour where the price of each entrant, and of what stands beside it, counts so many times."""
+        had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
+        usd = self.machines_usd(entrant, had, ages)
+        if demand.quiet is None:
+            return usd
+        kept = np.where(self.is_by_the_hour[entrant][:, None] & np.isfinite(counts.quiet), counts.quiet, had)
+        return np.asarray(over_hours(demand.busy_ratio, usd, self.machines_usd(entrant, kept, ages)))
+
+    def machines_usd(self, entrant: IntArray, machines: FloatArray, ages: tuple[FloatArray, FloatArray]) -> FloatArray:
+        """What so many machines count, those that may not be spot on demand."""
+        own, beside = self.usd_per_hour[entrant] * ages[0], self.steady_usd_per_hour[entrant] * ages[1]
+        steady = self.num_steady(entrant, machines)
+        return np.asarray(machines_usd(machines, steady, own[:, None], beside[:, None]))
 
     def num_steady(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """How many of so many machines may not be spot."""
@@ -201,6 +216,11 @@ class Contest:
     def age_ratio(self) -> FloatArray:
         """What one likely pays by now over the price of each entrant."""
         return np.array([o.age_ratio for o in self.offers], dtype=np.float64)
+
+    @cached_property
+    def steady_age_ratio(self) -> FloatArray:
+        """The same of what is bought beside it; 1 where nothing is."""
+        return np.array([1.0 if o is None else o.age_ratio for o in self.steady], dtype=np.float64)
 
     @cached_property
     def is_mixed(self) -> BoolArray:

@@ -31,10 +31,14 @@ class CostCurve:
 
     def usd_per_hour(self, rates: FloatArray) -> FloatArray:
         """The cost of who is chosen at each rate; infinite where nothing serves."""
-        costs = self.contest.costs(self.requests_per_s, self.demand, rates)
-        if not len(costs):
+        every = np.arange(len(self.contest.offers))
+        if not len(every):
             return np.full(len(rates), np.inf)
-        return np.asarray(costs.min(axis=0) / self.contest.age_ratio[costs.argmin(axis=0)])
+        counts = self.contest.counts(self.requests_per_s, self.demand, rates)
+        counted = self.contest.usd_of(every, counts, self.demand)
+        chosen = counted.argmin(axis=0)[None, :]
+        listed = np.take_along_axis(self.contest.listed_usd_of(every, counts, self.demand), chosen, axis=0)[0]
+        return np.asarray(np.where(np.isfinite(counted.min(axis=0)), listed, np.inf))
 
     def steps(self, farthest: float) -> Thresholds:
         """Rates from the asked one to another beyond which one machine more is needed."""

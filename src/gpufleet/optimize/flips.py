@@ -46,9 +46,11 @@ class Winner:
     usd_per_hour: float
 
     @classmethod
-    def of(cls, offer: Offer, instance_count: int, counted_usd: float) -> Winner:
-        """An entrant that counts so much in a contest."""
-        return cls(offer, instance_count, counted_usd / offer.age_ratio)
+    def of(cls, contest: Contest, entrant: int, counts: Counts, demand: Demand) -> Winner:
+        """An entrant, with so many machines at the price of its list."""
+        own = Counts(counts.machines[[entrant]], counts.quiet[[entrant]])
+        usd = contest.listed_usd_of(np.array([entrant]), own, demand)
+        return cls(contest.offers[entrant], int(own.machines[0, 0]), float(usd[0, 0]))
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Standing:
         first = int(winners(costs)[0])
         if first == NOBODY:
             return None
-        return Winner.of(contest.offers[first], int(counts.machines[first, 0]), float(costs[first, 0]))
+        return Winner.of(contest, first, counts, demand)
 
     @cached_property
     def counts(self) -> Counts:
@@ -189,7 +191,7 @@ def quota_flips(standing: Standing) -> list[Flip]:
         offer, needed = contest.offers[entrant], int(counts.machines[entrant, 0])
         had = contest.supply[entrant]
         if needed > had and key_of(offer) != standing.key:
-            winner = Winner.of(offer, needed, float(usd[entrant]))
+            winner = Winner.of(contest, entrant, counts, demand)
             flips.setdefault(key_of(offer), Flip(QUOTA, float(had), float(needed), float(needed), winner, offer))
     return list(flips.values())[:MOST_QUOTAS]
 

@@ -81,7 +81,7 @@ class Plight:
         first = int(winners(costs)[0])
         if first == NOBODY:
             return None
-        cost = float(costs[first, 0]) / free.offers[first].age_ratio
+        cost = float(free.listed_usd_of(np.arange(len(free.offers)), counts, demand)[first, 0])
         over = cost / contest.purse.most_usd_per_hour
         return Help({**by, BUDGET: over} if over > 1 else by, free.offers[first], int(counts.machines[first, 0]), cost)
 

@@ -41,6 +41,12 @@ class PricedPlacement:
         return float(machines_usd(machines, self.steady_count(machines), effective_price(self.offer), beside_usd))
 
     @property
+    def by_now(self) -> PricedPlacement:
+        """The same at what one likely pays by now for each part of it."""
+        steady = None if self.steady is None else self.steady.at_price_ratio(self.steady.age_ratio)
+        return replace(self, offer=self.offer.at_price_ratio(self.offer.age_ratio), steady=steady)
+
+    @property
     def quiet_instance_count(self) -> int:
         """Machines that are paid for in quiet hours: what is bought for a term is paid for round the clock."""
         p = self.placement
@@ -58,8 +64,10 @@ class PricedPlacement:
 
     @property
     def likely_usd_per_hour(self) -> float:
-        """The same at what one likely pays by now, where the price is of some day."""
-        return self.usd_per_hour * self.offer.age_ratio
+        """The same at what one likely pays by now, where a price is of some day."""
+        if self.steady is None:
+            return self.usd_per_hour * self.offer.age_ratio
+        return self.by_now.usd_per_hour
 
     @property
     def usd_per_hour(self) -> float:
