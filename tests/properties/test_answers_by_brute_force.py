@@ -144,8 +144,8 @@ def test_every_reason_for_a_rejection_is_derived_again(index: int, tally: Tally)
             tally[question.kind, "reasons derived again"] += 1
     if asked.cheapest is not None and asked.wins_below_usd_per_hour is not None:
         assert asked.answer is not None
-        counted = asked.answer.usd_per_hour * asked.answer.price_age_ratio / asked.cheapest.price_age_ratio
-        assert again.usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(counted)
+        counted = asked.answer.usd_per_hour * asked.answer.price_age_ratio
+        assert again.counted_usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(counted)
         tally[question.kind, "prices to win"] += 1
     assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None or question.request.max_spot is not None
     assert asked.cheapest is not None or asked.refused or not again.question.instances or too_large(asked)
@@ -167,8 +167,8 @@ class Derived:
         wanted = parse_setup(setup, asked.tables)
         return cls(asked, narrowed(asked.request, whole_question(asked.request, asked.tables), asked.tables, wanted)[0])
 
-    def usd_at(self, cheapest: Deployment, usd_per_hour: float) -> float:
-        """What the machines of a row cost once each of them has this price, planned from nothing."""
+    def counted_usd_at(self, cheapest: Deployment, usd_per_hour: float) -> float:
+        """What the machines of a row count once each of them has this price, planned from nothing."""
         key, ratio = machines_of(cheapest), usd_per_hour / cheapest.price_per_instance_usd_per_hour
         offers = tuple(
             replace(o, price_per_instance_usd_per_hour=o.price_per_instance_usd_per_hour * ratio)
@@ -178,7 +178,7 @@ class Derived:
         )
         free = replace(self.question, offers=offers, purse=replace(self.question.purse, most_usd_per_hour=np.inf))
         ranked = solve_serve(free, calibration_of(self.asked.tables)).ranked
-        return next(row.usd_per_hour for row in ranked if key_of(row.offer) == key)
+        return next(row.likely_usd_per_hour for row in ranked if key_of(row.offer) == key)
 
     def check(self, refused: Refused) -> None:
         reason = refused.reason

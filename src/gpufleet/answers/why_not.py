@@ -67,8 +67,8 @@ def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float |
         return None
     priced, price = solution.ranked[0], effective_price(solution.ranked[0].offer)
     machines = (at_twice_the_price(priced).usd_per_hour - priced.usd_per_hour) / price
-    counted = answer.usd_per_hour * answer.price_age_ratio / priced.offer.age_ratio
-    needed = price + (counted - priced.usd_per_hour) / machines
+    counted = answer.usd_per_hour * answer.price_age_ratio
+    needed = price + (counted - priced.likely_usd_per_hour) / (machines * priced.offer.age_ratio)
     return needed if needed > 0 else None
 
 

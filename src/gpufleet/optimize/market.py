@@ -65,9 +65,14 @@ class PricedPlacement:
     @property
     def likely_usd_per_hour(self) -> float:
         """The same at what one likely pays by now, where a price is of some day."""
-        if self.steady is None:
-            return self.usd_per_hour * self.offer.age_ratio
-        return self.by_now.usd_per_hour
+        return self.usd_per_hour * self.age_ratio
+
+    @property
+    def age_ratio(self) -> float:
+        """What one likely pays by now over what the lists say   [1]."""
+        if self.steady is None or not self.usd_per_hour:
+            return self.offer.age_ratio
+        return self.by_now.usd_per_hour / self.usd_per_hour
 
     @property
     def usd_per_hour(self) -> float:
