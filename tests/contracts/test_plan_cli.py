@@ -98,7 +98,7 @@ def test_every_row_keeps_the_objectives_and_the_headroom(ask: Ask) -> None:
         assert all(d["latency"][name]["value"] <= limit_s for name, limit_s in plan["objectives"].items())
         assert d["headroom_ratio"] >= 0.3
         assert d["replicas"] >= 3
-    counted = [d["usd_per_hour"] * d["price_age_ratio"] for d in plan["deployments"]]
+    counted = [d["usd_per_hour"] * d["price_age_ratio"] * d["doubt_ratio"] for d in plan["deployments"]]
     assert counted == sorted(counted)
 
 

@@ -83,7 +83,7 @@ def test_one_price_in_all_units(request_: ServeRequest, plan: ServePlan) -> None
 
 @every_plan
 def test_rows_come_cheapest_first_and_once(request_: ServeRequest, plan: ServePlan) -> None:
-    counted = [d.usd_per_hour * d.price_age_ratio for d in plan.deployments]
+    counted = [d.counted_usd_per_hour for d in plan.deployments]
     assert counted == sorted(counted)
     kinds = [(d.cloud, d.instance, d.price_kind) for d in plan.deployments]
     assert len(kinds) == len(set(kinds))

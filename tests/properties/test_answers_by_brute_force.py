@@ -144,7 +144,7 @@ def test_every_reason_for_a_rejection_is_derived_again(index: int, tally: Tally)
             tally[question.kind, "reasons derived again"] += 1
     if asked.cheapest is not None and asked.wins_below_usd_per_hour is not None:
         assert asked.answer is not None
-        counted = asked.answer.usd_per_hour * asked.answer.price_age_ratio
+        counted = asked.answer.counted_usd_per_hour
         assert again.counted_usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(counted)
         tally[question.kind, "prices to win"] += 1
     assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None or question.request.max_spot is not None

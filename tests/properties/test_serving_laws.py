@@ -294,7 +294,7 @@ def test_every_price_of_a_deployment_says_the_same(rate, model) -> None:
 @given(rates, tpot_limits_ms)
 def test_deployments_come_cheapest_first_and_each_type_once(rate, tpot) -> None:
     found = plan(rate, slo=f"tpot.p95<{tpot}ms").deployments
-    prices = [d.usd_per_hour * d.price_age_ratio for d in found]
+    prices = [d.counted_usd_per_hour for d in found]
     assert prices == sorted(prices)
     assert len(served_by(plan(rate, slo=f"tpot.p95<{tpot}ms"))) == len(found)
 

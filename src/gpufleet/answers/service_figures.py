@@ -52,6 +52,7 @@ def rented_service(
     return {
         **machines_of(offer, p.instance, p.instance_count, priced.steady),
         "price_age_ratio": priced.age_ratio,
+        "doubt_ratio": p.doubt_ratio,
         "interruption": offer.interruption,
         "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
         "gpus_per_replica": p.gpus_per_replica,

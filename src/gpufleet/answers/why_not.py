@@ -61,13 +61,13 @@ def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float |
     """The price of a machine of the cheapest row at which it counts as much as the answer; None where no price does.
 
     p = (cost of the answer - what is paid for other machines) / machine hours of this price   [USD/hour]
-    The cost of the answer by the age of both prices.
+    The cost of the answer by the age of both prices, and by the doubt that both hold.
     """
     if not solution.ranked or answer is None:
         return None
     priced, price = solution.ranked[0], effective_price(solution.ranked[0].offer)
     machines = (at_twice_the_price(priced).usd_per_hour - priced.usd_per_hour) / price
-    counted = answer.usd_per_hour * answer.price_age_ratio
+    counted = answer.counted_usd_per_hour / priced.placement.doubt_ratio
     needed = price + (counted - priced.likely_usd_per_hour) / (machines * priced.offer.age_ratio)
     return needed if needed > 0 else None
 

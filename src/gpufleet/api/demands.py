@@ -23,7 +23,7 @@ from gpufleet.optimize.market import Purse
 from gpufleet.optimize.sensible import SensibleSize
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
-from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, PlanRequest
+from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, DEFAULT_STEADY, PlanRequest
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
@@ -40,7 +40,13 @@ def demand_of(request: ServeRequest, arch: Architecture) -> Demand:
 def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
     """A workload with the headroom, the failure domain and the hours of a request, checked."""
     headroom, quiet = checked_headroom(request), quiet_hours(request, workload.rate_requests_per_s)
-    demand = Demand(workload, headroom, quiet=quiet, confidence=checked_confidence(request.confidence))
+    demand = Demand(
+        workload,
+        headroom,
+        quiet=quiet,
+        confidence=checked_confidence(request.confidence),
+        steady_ratio=DEFAULT_STEADY if request.confidence is None else 0.0,
+    )
     refuse_calm_busiest(request.busiest_rate, workload.rate_requests_per_s)
     return within_limits(demand, request)
 

@@ -29,7 +29,7 @@ def missing_prices(
     kinds = [price_kind(name) for name in kinds_asked(request)]
     wanted = offer_filter(request, tables, None)
     sold = [p for p in unpriced(question, solution) if is_sold_so(p.instance, wanted, tables)]
-    found = list(could_win(sold, solution.ranked[0].likely_usd_per_hour, kinds, tables))
+    found = list(could_win(sold, solution.ranked[0].counted_usd_per_hour, kinds, tables))
     best = {(m.cloud, m.gpu): m for m in sorted(found, key=known_usd_per_hour, reverse=True)}
     return sorted(best.values(), key=lambda m: (-m.wins_below_usd_per_hour / m.gpus_per_instance, m.instance))
 
@@ -46,7 +46,7 @@ def could_win(
     for p in placements:
         gpu, gpus = p.instance.accelerator, p.instance.gpu_count
         paid = over_hours(p.busy_ratio, p.instance_count, p.quiet_instance_count)
-        wins_below = answer_usd_per_hour / float(paid)
+        wins_below = answer_usd_per_hour / (float(paid) * p.doubt_ratio)
         known = least_usd_per_gpu_hour(gpu, kinds, tables)
         if known is not None and gpus * known < wins_below:
             yield MissingPrice(

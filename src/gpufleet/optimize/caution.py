@@ -49,17 +49,28 @@ def doubt_ratio(grade: Grade, slow: float) -> float:
     return max(slow, 1.0) if grade >= Grade.ROOFLINE else 1.0
 
 
+def surer_power(confidence: float) -> float:
+    """Which power of a ratio at a confidence is that halfway to certainty: z((1 + c) / 2) / z(c)   [1].
+
+    >>> slow_ratio(0.8, np.array([1.3])) ** surer_power(0.8), slow_ratio(0.9, np.array([1.3]))
+    (array([1.3]), array([1.3]))
+    """
+    return float(normal_quantile((1 + confidence) / 2) / normal_quantile(confidence))
+
+
 @dataclass(frozen=True)
 class Caution:
     """Factors on expected times at a confidence, [candidate, batch].
 
     Steps that are `tpot_ratio` times as slow serve a rate as the expected ones serve `tpot_ratio` times that rate, so
-    many times later; first tokens come `ttft_ratio` times later. Not `is_late`: faster than expected.
+    many times later; first tokens come `ttft_ratio` times later. Not `is_late`: faster than expected. Halfway to
+    certainty they are these ratios to the power of `surer_power`.
     """
 
     ttft_ratio: FloatArray
     tpot_ratio: FloatArray
     is_late: bool = True
+    surer_power: float = 1.0
 
     @classmethod
     def at(cls, confidence: float, model: StepModel, batch: FloatArray, lengths: Lengths) -> Caution | None:
@@ -75,7 +86,7 @@ class Caution:
             slow_ratio(confidence, np.stack([column[name].high_ratio for column in columns], axis=1))
             for name in ("ttft", "tpot")
         )
-        return cls(ttft, tpot, confidence > EXPECTED)
+        return cls(ttft, tpot, confidence > EXPECTED, surer_power(confidence))
 
     @classmethod
     def of_passes(cls, confidence: float, high_ratio: FloatArray, num_columns: int) -> Caution | None:
@@ -87,7 +98,12 @@ class Caution:
         if confidence == EXPECTED:
             return None
         ratio = np.repeat(slow_ratio(confidence, high_ratio)[:, None], num_columns, axis=1)
-        return cls(ratio, ratio, confidence > EXPECTED)
+        return cls(ratio, ratio, confidence > EXPECTED, surer_power(confidence))
+
+    @property
+    def surer(self) -> Caution:
+        """The factors halfway to certainty."""
+        return Caution(self.ttft_ratio**self.surer_power, self.tpot_ratio**self.surer_power, self.is_late)
 
     def of(self, metric: str) -> FloatArray:
         """The factor on a metric: whole answers are late as their steps are."""

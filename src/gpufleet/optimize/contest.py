@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,9 +22,17 @@ from gpufleet.optimize.market import (
     on_demand_beside,
     steady_machines,
 )
-from gpufleet.optimize.placement import Hosted, machines_for, once_per_host, over_hours
+from gpufleet.optimize.placement import (
+    Hosted,
+    doubt_ratio,
+    machines_for,
+    once_per_host,
+    over_hours,
+    weighed_requests_per_s,
+)
 from gpufleet.optimize.sensible import SensibleSize
 from gpufleet.optimize.service import AnyQuestion, AnySolution
+from gpufleet.optimize.size import Capacity
 from gpufleet.records import dataclass
 
 NOBODY, MOST_MULTIPLES, RATES_AT_ONCE = -1, 20_000, 128
@@ -70,38 +78,49 @@ class Hosts:
         sizes = np.diff(np.append(self.first_pair, len(self.row)))
         return np.repeat(np.arange(len(self.instances)), sizes)
 
+    def doubts(self, machines: FloatArray, found: Capacity, demand: Demand, rates: FloatArray) -> FloatArray | None:
+        """How many times its cost each pair with so many machines counts [pair, rate]; None where doubt has no weight."""
+        surely = weighed_requests_per_s(found, demand)
+        if surely is None:
+            return None
+        return doubt_ratio(machines, self.needed(surely, demand, rates), demand.steady_ratio)
+
     def needed(self, requests_per_s: FloatArray, demand: Demand, rates: FloatArray) -> FloatArray:
         """Machines that every pair needs at each rate [pair, rate]; infinite where it cannot serve."""
         planned = rates * demand.planned_ratio
         with np.errstate(divide="ignore"):
             return machines_for(planned[None, :], self.per_machine[:, None], requests_per_s[self.row][:, None], demand)
 
-    def counts(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> Counts:
+    def counts(self, found: Capacity, demand: Demand, rates: Floats) -> Counts:
         """Machines of each type at each rate [type, rate], of the candidate that `size.place` chooses."""
         asked = np.atleast_1d(np.asarray(rates, dtype=np.float64))
         if not self.instances:
-            return Counts(np.zeros((0, len(asked))), np.zeros((0, len(asked))))
+            return Counts(*np.zeros((3, 0, len(asked))))
         blocks = np.split(asked, range(RATES_AT_ONCE, len(asked), RATES_AT_ONCE))
-        found = [self._counts(requests_per_s, demand, block) for block in blocks]
-        machines, quiet = ([getattr(counts, name) for counts in found] for name in ("machines", "quiet"))
-        return Counts(np.concatenate(machines, axis=1), np.concatenate(quiet, axis=1))
+        parts = [self._counts(found, demand, block) for block in blocks]
+        return Counts(*(np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(Counts)))
 
-    def _counts(self, requests_per_s: FloatArray, demand: Demand, asked: FloatArray) -> Counts:
+    def _counts(self, found: Capacity, demand: Demand, asked: FloatArray) -> Counts:
         """The same of a few rates, whose numbers of all pairs fit the cache of a processor."""
-        busy = self.needed(requests_per_s, demand, asked)
-        if demand.quiet is None:
+        busy = self.needed(found.requests_per_s, demand, asked)
+        doubt = self.doubts(busy, found, demand, asked)
+        if demand.quiet is None and doubt is None:
             fewest = np.asarray(np.minimum.reduceat(busy, self.first_pair, axis=0))
-            return Counts(fewest, fewest)
-        quiet = self.needed(requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
-        chosen = self.chosen(busy, quiet, requests_per_s, demand)
-        return Counts(np.take_along_axis(busy, chosen, axis=0), quiet[chosen, 0])
-
-    def chosen(self, busy: FloatArray, quiet: FloatArray, requests_per_s: FloatArray, demand: Demand) -> IntArray:
-        """The pair of each type that pays for the fewest machines; among equals the one with most capacity."""
+            return Counts(fewest, fewest, np.ones_like(fewest))
+        quiet = busy
+        if demand.quiet is not None:
+            of_quiet = self.needed(found.requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
+            quiet = np.broadcast_to(of_quiet, busy.shape)
+        doubt = np.ones_like(busy) if doubt is None else doubt
         paid = np.asarray(over_hours(demand.busy_ratio, busy, quiet))
+        chosen = self.chosen(paid * doubt, busy, found.requests_per_s)
+        return Counts(*(np.take_along_axis(each, chosen, axis=0) for each in (busy, quiet, doubt)))
+
+    def chosen(self, counted: FloatArray, busy: FloatArray, requests_per_s: FloatArray) -> IntArray:
+        """The pair of each type that counts the fewest machines; among equals the one with most capacity."""
         carried = np.where(np.isfinite(busy), busy, 0.0) * (self.per_machine * requests_per_s[self.row])[:, None]
         is_open = np.ones_like(busy, dtype=np.bool_)
-        for key in (paid, -carried):
+        for key in (counted, -carried):
             among = np.where(is_open, key, np.inf)
             is_open &= among == np.minimum.reduceat(among, self.first_pair, axis=0)[self.of_pair]
         pair = np.where(is_open, np.arange(len(self.row))[:, None], len(self.row))
@@ -110,10 +129,15 @@ class Hosts:
 
 @dataclass(frozen=True)
 class Counts:
-    """Machines at the asked rate, and those that are kept in quiet hours   [.., rate]."""
+    """Machines at the asked rate, and those that are kept in quiet hours; how often their cost counts   [.., rate]."""
 
     machines: FloatArray
     quiet: FloatArray
+    doubt_ratio: FloatArray
+
+    def of(self, entrants: IntArray) -> Counts:
+        """Those of some entrants, in their order."""
+        return Counts(self.machines[entrants], self.quiet[entrants], self.doubt_ratio[entrants])
 
 
 @dataclass(frozen=True)
@@ -156,10 +180,9 @@ class Contest:
             question.purse,
         )
 
-    def counts(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> Counts:
+    def counts(self, found: Capacity, demand: Demand, rates: Floats) -> Counts:
         """Machines of every entrant at each rate [entrant, rate]."""
-        of_host = self.hosts.counts(requests_per_s, demand, rates)
-        return Counts(of_host.machines[self.host], of_host.quiet[self.host])
+        return self.hosts.counts(found, demand, rates).of(self.host)
 
     def sensible(self, counts: Counts, for_load: Counts, size: SensibleSize) -> Counts:
         """The same but for numbers that nobody would rent, beside those that carry the load without limits."""
@@ -167,26 +190,31 @@ class Contest:
         most = size.most_machines(for_load.machines, gpus[:, None])
         return replace(counts, machines=np.where(counts.machines <= most, counts.machines, np.inf))
 
-    def costs(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> FloatArray:
+    def costs(self, found: Capacity, demand: Demand, rates: Floats) -> FloatArray:
         """USD per hour that every entrant counts at each rate [entrant, rate]."""
-        return self.usd_of(np.arange(len(self.offers)), self.counts(requests_per_s, demand, rates), demand)
+        return self.usd_of(np.arange(len(self.offers)), self.counts(found, demand, rates), demand)
 
     def usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
         """USD per hour that these entrants count by now; infinite where so many cannot be had or paid for.
 
         The cost of `machines_usd` over the busy and the quiet hours, each with its own number, each price times
-        what one likely pays by now over it (`age_ratio`).
+        what one likely pays by now over it (`age_ratio`), and all of it so many times for the doubt that it holds
+        (`doubt_ratio`).
         """
         sold = counts.machines <= self.supply[entrant][:, None]
         had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
         sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
         if math.isfinite(self.purse.most_usd_per_hour):
             sold &= self.listed_usd_of(entrant, counts, demand) <= self.purse.most_usd_per_hour
+        return np.where(sold, self.likely_usd_of(entrant, counts, demand) * counts.doubt_ratio, np.inf)
+
+    def likely_usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
+        """What one likely pays for them by now, whether so many can be had or not."""
         ages = self.age_ratio[entrant], self.steady_age_ratio[entrant]
-        return np.where(sold, self.usd_at_ages(entrant, counts, demand, ages), np.inf)
+        return self.usd_at_ages(entrant, counts, demand, ages)
 
     def listed_usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
-        """The same at the prices of their lists, whether so many can be had or not."""
+        """The same at the prices of their lists."""
         ones = np.ones(len(entrant))
         return self.usd_at_ages(entrant, counts, demand, (ones, ones))
 
@@ -255,22 +283,34 @@ class Contest:
             steady_usd_per_hour=self.steady_usd_per_hour * np.where(beside, ratio, 1.0),
         )
 
-    def thresholds(
-        self, requests_per_s: FloatArray, demand: Demand, farthest: float, entrant: int | None = None
-    ) -> Thresholds:
+    def thresholds(self, found: Capacity, demand: Demand, farthest: float, entrant: int | None = None) -> Thresholds:
         """Rates from the asked one to another at which the machines of an entrant (of any, where None) are full.
 
         rate = n x replicas per machine x capacity / planned ratio,  n = 1, 2, ...
-        Of candidates that need the same least number of machines, only the one with most capacity counts.
+        Of candidates that need the same least number of machines, only the one with most capacity counts; where a
+        choice weighs how surely they hold, also the one with most halfway to certainty, and those between.
         """
-        per_machine, of_pair = self.hosts.per_machine, self.hosts.of_pair
-        capacity = per_machine * requests_per_s[self.hosts.row] / demand.planned_ratio
+        per_machine, surely = self.hosts.per_machine, weighed_requests_per_s(found, demand)
+        rates = (found.requests_per_s,) if surely is None else (found.requests_per_s, surely)
+        kept, sure = (per_machine * each[self.hosts.row] / demand.planned_ratio for each in (rates[0], rates[-1]))
         least = np.ceil(demand.min_replicas / per_machine).astype(np.int64)
-        groups, group = np.unique(np.stack([of_pair, least]), axis=1, return_inverse=True)
-        most = np.zeros(groups.shape[1])
-        np.maximum.at(most, group.ravel(), capacity)
-        steps = most[(most > 0) & (groups[0] == (groups[0] if entrant is None else self.host[entrant]))]
+        _, group = np.unique(np.stack([self.hosts.of_pair, least]), axis=1, return_inverse=True)
+        is_meant = (kept > 0) & (entrant is None or self.hosts.of_pair == self.host[entrant])
+        pairs = np.flatnonzero(is_meant)[unbeaten_in_both(kept[is_meant], sure[is_meant], group.ravel()[is_meant])]
+        steps = np.concatenate([kept[pairs], sure[pairs][sure[pairs] > 0]])
         return Thresholds.between(np.unique(steps), demand.workload.rate_requests_per_s, farthest)
+
+
+def unbeaten_in_both(first: FloatArray, second: FloatArray, group: IntArray) -> IntArray:
+    """Places that no other of their group reaches in both figures; of equal ones the first.
+
+    >>> unbeaten_in_both(np.array([3.0, 2.0, 1.0, 9.0]), np.array([1.0, 2.0, 1.0, 0.0]), np.array([0, 0, 0, 1]))
+    array([0, 1, 3])
+    """
+    order = np.lexsort((-second, -first, group))
+    apart = group[order] * (second.max(initial=0.0) + 1.0)
+    most = np.maximum.accumulate(np.concatenate([[-1.0], second[order] + apart]))
+    return np.sort(order[second[order] + apart > most[:-1]])
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
-from gpufleet.optimize.contest import Contest, Thresholds
+from gpufleet.optimize.contest import Contest, Counts, Thresholds
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND
 from gpufleet.optimize.service import AnyQuestion, AnySolution
+from gpufleet.optimize.size import Capacity
 from gpufleet.records import dataclass
 
 WITHIN_RATIO = 100.0
 FIRST, SECOND, EQUAL, NEITHER = 1, 2, 0, 3
+UsdOf = Callable[[IntArray, Counts, Demand], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -20,31 +24,38 @@ class CostCurve:
     """What the cheapest machines of a solved question cost, as a function of the rate."""
 
     contest: Contest
-    requests_per_s: FloatArray
+    found: Capacity
     demand: Demand
 
     @classmethod
     def of(cls, question: AnyQuestion, solution: AnySolution) -> CostCurve:
         """The curve of all that the question allows."""
         contest = Contest.of(question, solution)
-        return cls(contest, solution.found.requests_per_s, question.demand)
+        return cls(contest, solution.found, question.demand)
 
     def usd_per_hour(self, rates: FloatArray) -> FloatArray:
-        """The cost of who is chosen at each rate; infinite where nothing serves."""
+        """What lists ask for who is chosen at each rate; infinite where nothing serves."""
+        return self._of_chosen(rates, self.contest.listed_usd_of)
+
+    def likely_usd_per_hour(self, rates: FloatArray) -> FloatArray:
+        """What one likely pays for it by now."""
+        return self._of_chosen(rates, self.contest.likely_usd_of)
+
+    def _of_chosen(self, rates: FloatArray, usd_of: UsdOf) -> FloatArray:
         every = np.arange(len(self.contest.offers))
         if not len(every):
             return np.full(len(rates), np.inf)
-        counts = self.contest.counts(self.requests_per_s, self.demand, rates)
+        counts = self.contest.counts(self.found, self.demand, rates)
         counted = self.contest.usd_of(every, counts, self.demand)
         chosen = counted.argmin(axis=0)[None, :]
-        listed = np.take_along_axis(self.contest.listed_usd_of(every, counts, self.demand), chosen, axis=0)[0]
-        return np.asarray(np.where(np.isfinite(counted.min(axis=0)), listed, np.inf))
+        usd = np.take_along_axis(usd_of(every, counts, self.demand), chosen, axis=0)[0]
+        return np.asarray(np.where(np.isfinite(counted.min(axis=0)), usd, np.inf))
 
     def steps(self, farthest: float) -> Thresholds:
         """Rates from the asked one to another beyond which one machine more is needed."""
         if not self.contest.offers:
             return Thresholds(np.zeros(0), farthest)
-        return self.contest.thresholds(self.requests_per_s, self.demand, farthest)
+        return self.contest.thresholds(self.found, self.demand, farthest)
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,18 @@ def dated_or_all(offers: Sequence[Offer]) -> Sequence[Offer]:
 
 def cheaper_if_true(question: AnyQuestion, solution: ServeSolution[Copies]) -> PricedPlacement | None:
     """The cheapest through an undated price, or through one that is likely more by now, below the answer's cost."""
+    if not solution.ranked:
+        return None
+    answer = solution.ranked[0]
     undated = rank(solution.placements, question.undated, question.purse.most_spot_ratio)[:1]
-    found = min([*undated, *solution.ranked], key=lambda p: p.usd_per_hour, default=None)
-    is_cheaper = found is not None and solution.ranked and found.usd_per_hour < solution.ranked[0].usd_per_hour
-    return found if is_cheaper else None
+    aged = (p for p in solution.ranked if counted_at_list(p) < counted_at_list(answer))
+    found = min([*undated, *aged], key=lambda p: p.usd_per_hour, default=None)
+    return found if found is not None and found.usd_per_hour < answer.usd_per_hour else None
+
+
+def counted_at_list(p: PricedPlacement) -> float:
+    """What it would count in a choice, were the price of its list still true."""
+    return p.usd_per_hour * p.placement.doubt_ratio
 
 
 def unpriced(question: AnyQuestion, solution: ServeSolution[Copies]) -> list[Placement]:

@@ -26,7 +26,8 @@ class Demand:
 
     The busiest stretch of the time has `busiest_requests_per_s`, which capacity is bought for too, without headroom.
     The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
-    spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range.
+    spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range. In a
+    choice, up to `steady_ratio` more is paid for what holds more surely.
     """
 
     workload: Workload
@@ -37,6 +38,7 @@ class Demand:
     quiet: QuietHours | None = None
     confidence: float = EXPECTED
     busiest_requests_per_s: float = 0.0
+    steady_ratio: float = 0.0
 
     @cached_property
     def mix(self) -> RequestMix:

@@ -48,7 +48,7 @@ class Winner:
     @classmethod
     def of(cls, contest: Contest, entrant: int, counts: Counts, demand: Demand) -> Winner:
         """An entrant, with so many machines at the price of its list."""
-        own = Counts(counts.machines[[entrant]], counts.quiet[[entrant]])
+        own = counts.of(np.array([entrant]))
         usd = contest.listed_usd_of(np.array([entrant]), own, demand)
         return cls(contest.offers[entrant], int(own.machines[0, 0]), float(usd[0, 0]))
 
@@ -83,7 +83,7 @@ class Standing:
         """The standing of a question with an answer; the contest must name the answer that the ranking names."""
         contest = Contest.of(question, solution)
         rate = question.demand.workload.rate_requests_per_s
-        chosen = int(winners(contest.costs(solution.found.requests_per_s, question.demand, rate))[0])
+        chosen = int(winners(contest.costs(solution.found, question.demand, rate))[0])
         best = solution.ranked[0].offer
         assert chosen != NOBODY, "the ranking has an answer and the contest none"
         assert key_of(contest.offers[chosen]) == key_of(best), "contest and ranking disagree"
@@ -94,11 +94,10 @@ class Standing:
         """The machine type and price kind of the answer."""
         return key_of(self.contest.offers[self.chosen])
 
-    def winner(self, requests_per_s: FloatArray, demand: Demand) -> Winner | None:
-        """Who wins where replicas sustain these rates, under a demand."""
-        return self.winner_of(
-            self.contest, self.contest.counts(requests_per_s, demand, demand.workload.rate_requests_per_s), demand
-        )
+    def winner(self, found: Capacity, demand: Demand) -> Winner | None:
+        """Who wins where replicas sustain so much, under a demand."""
+        counts = self.contest.counts(found, demand, demand.workload.rate_requests_per_s)
+        return self.winner_of(self.contest, counts, demand)
 
     def winner_of(self, contest: Contest, counts: Counts, demand: Demand) -> Winner | None:
         """Who wins a contest with so many machines of each entrant."""
@@ -112,12 +111,12 @@ class Standing:
     def counts(self) -> Counts:
         """Machines of each entrant at the rate that is asked."""
         demand = self.question.demand
-        return self.contest.counts(self.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
+        return self.contest.counts(self.found, demand, demand.workload.rate_requests_per_s)
 
     @cached_property
     def sensible_counts(self) -> Counts:
         """The same of those that somebody would rent."""
-        demand, unlimited = self.question.demand, without_limits(self.found).requests_per_s
+        demand, unlimited = self.question.demand, without_limits(self.found)
         for_load = self.contest.counts(unlimited, demand, demand.workload.rate_requests_per_s)
         return self.contest.sensible(self.counts, for_load, self.question.size)
 
@@ -201,7 +200,7 @@ def rate_flips(standing: Standing) -> Iterator[Flip]:
 
     On the way up only a machine more of the answer lets another pass, where no other becomes cheaper with the rate.
     """
-    demand, found = standing.question.demand, standing.found.requests_per_s
+    demand, found = standing.question.demand, standing.found
     now = demand.workload.rate_requests_per_s
     only_own = demand.quiet is None and standing.question.purse.most_spot_ratio >= 1
     entrant = standing.chosen if only_own else None
@@ -225,14 +224,14 @@ def rate_flip(standing: Standing, full: Thresholds) -> Flip:
     rates = rates[rates >= quiet_rate(demand)]
 
     def wins(rate: float) -> Winner | None:
-        return standing.winner(standing.found.requests_per_s, at_rate(demand, rate))
+        return standing.winner(standing.found, at_rate(demand, rate))
 
     def is_other(rate: float) -> bool:
         return rate >= quiet_rate(demand) and standing.is_other(wins(rate))
 
     for begin in range(0, len(rates), RATES_AT_A_TIME):
         some = rates[begin : begin + RATES_AT_A_TIME]
-        first = winners(standing.contest.costs(standing.found.requests_per_s, demand, some))
+        first = winners(standing.contest.costs(standing.found, demand, some))
         others = np.flatnonzero(~((first != NOBODY) & keys[first]))
         if len(others):
             value = shown_value(float(some[others[0]]), now, is_other)
@@ -244,7 +243,7 @@ def limit_flips(standing: Standing, solution: AnySolution, limit: Limit) -> Iter
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
 
     def wins(limit_s: float) -> Winner | None:
-        return standing.winner(at_limit(solution.found, limit, limit_s).requests_per_s, standing.question.demand)
+        return standing.winner(at_limit(solution.found, limit, limit_s), standing.question.demand)
 
     for farthest in (limit.limit_s / FARTHEST_RATIO, limit.limit_s * FARTHEST_RATIO):
         yield searched_flip(standing, limit.label, limit.limit_s, farthest, LIMIT_STEP_RATIO, wins)

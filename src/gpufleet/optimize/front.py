@@ -26,12 +26,12 @@ def pareto_front(question: AnyQuestion, solution: AnySolution, figure: str) -> l
     """Placements that keep every objective and that none beats in both cost and `figure`, cheapest first.
 
     Every layout, format and engine of every machine type takes part, each with as many machines as it needs and no
-    more: machines beyond that would buy latency too, and are not looked at.
+    more: machines beyond that would buy latency too, and are not looked at. How surely each holds is not weighed.
     """
     contest, demand = Contest.of(question, solution), question.demand
     entrant, pair = pairs_of_entrants(contest)
     counts = counts_of_pairs(contest.hosts, solution.found.requests_per_s, demand)
-    counts = Counts(counts.machines[pair], counts.quiet[pair])
+    counts = counts.of(pair)
     costs = contest.usd_of(entrant, counts, demand)[:, 0]
     front: list[FrontPoint] = []
     for at in np.argsort(costs, kind="stable"):
@@ -58,9 +58,10 @@ def pairs_of_entrants(contest: Contest) -> tuple[IntArray, IntArray]:
 def counts_of_pairs(hosts: Hosts, requests_per_s: FloatArray, demand: Demand) -> Counts:
     """Machines that every pair of machine type and candidate needs; infinite where it cannot serve."""
     busy = hosts.needed(requests_per_s, demand, np.array([demand.workload.rate_requests_per_s]))
-    if demand.quiet is None:
-        return Counts(busy, busy)
-    return Counts(busy, hosts.needed(requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s])))
+    quiet = busy
+    if demand.quiet is not None:
+        quiet = hosts.needed(requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
+    return Counts(busy, quiet, np.ones_like(busy))
 
 
 def priced_pair(

@@ -75,7 +75,7 @@ class Plight:
         free = free.without_bounds() if MACHINES in by else free
         demand = self.question.demand
         rate = demand.workload.rate_requests_per_s / by.get(RATE, 1.0)
-        within, for_load = (free.counts(each.requests_per_s, demand, rate) for each in (found, unlimited))
+        within, for_load = (free.counts(each, demand, rate) for each in (found, unlimited))
         counts = free.sensible(within, for_load, self.question.size)
         costs = free.usd_of(np.arange(len(free.offers)), counts, demand)
         first = int(winners(costs)[0])

@@ -56,7 +56,7 @@ class Field:
     def heat(self, demand: Demand) -> Heat:
         """Who runs under a demand, and how many machines each then needs."""
         rate = demand.workload.rate_requests_per_s
-        return Heat(self.contest, self.contest.counts(self.found(demand).requests_per_s, demand, rate), demand)
+        return Heat(self.contest, self.contest.counts(self.found(demand), demand, rate), demand)
 
 
 @dataclass(frozen=True, eq=False)

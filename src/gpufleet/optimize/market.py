@@ -68,6 +68,11 @@ class PricedPlacement:
         return self.usd_per_hour * self.age_ratio
 
     @property
+    def counted_usd_per_hour(self) -> float:
+        """What it counts in a choice: what one likely pays, so many times for the doubt that it holds."""
+        return self.likely_usd_per_hour * self.placement.doubt_ratio
+
+    @property
     def age_ratio(self) -> float:
         """What one likely pays by now over what the lists say   [1]."""
         if self.steady is None or not self.usd_per_hour:
@@ -104,7 +109,7 @@ def likely_price(offer: Offer) -> float:
 def rank(
     placements: Iterable[Placement], offers: Sequence[Offer], most_spot_ratio: float = 1.0
 ) -> list[PricedPlacement]:
-    """Every placement through every offer that can supply its machines, cheapest by now first; ties in a fixed order.
+    """Every placement through every offer that can supply its machines, what counts least first; ties in a fixed order.
 
     Where not all may be spot, the others are bought on demand in the same region.
     """
@@ -114,7 +119,7 @@ def rank(
         priced = partly_steady(priced, on_demand_beside(offers), most_spot_ratio)
     had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
     return sorted(
-        had, key=lambda p: (p.likely_usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+        had, key=lambda p: (p.counted_usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
     )
 
 

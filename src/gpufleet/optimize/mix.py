@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.service import AnyQuestion, AnySolution
+from gpufleet.optimize.size import Capacity
 from gpufleet.records import dataclass
 
 MOST_COUNTS = 64
@@ -64,16 +66,17 @@ class Pools:
     requests_per_s: FloatArray
 
     @classmethod
-    def of(cls, contest: Contest, requests_per_s: FloatArray, demand: Demand) -> Pools:
+    def of(cls, contest: Contest, found: Capacity, demand: Demand) -> Pools:
         """Every offer with each layout that no other layout on its machines beats in capacity and replicas."""
         hosts = contest.hosts
-        carried = hosts.per_machine * requests_per_s[hosts.row]
+        carried = hosts.per_machine * found.requests_per_s[hosts.row]
         useful = [
             unbeaten_layouts(hosts.of_pair == at, hosts.per_machine, carried) for at in range(len(hosts.instances))
         ]
         entrant = np.array([e for e, at in enumerate(contest.host) for _ in useful[at]], dtype=np.int64)
         pair = np.array([p for at in contest.host for p in useful[at]], dtype=np.int64)
-        alone = hosts.counts(requests_per_s, demand, demand.workload.rate_requests_per_s).machines[:, 0]
+        by_cost = replace(demand, steady_ratio=0.0)
+        alone = hosts.counts(found, by_cost, demand.workload.rate_requests_per_s).machines[:, 0]
         return cls(
             tuple(contest.offers[e] for e in entrant),
             entrant,
@@ -105,8 +108,8 @@ def cheapest_mix(question: AnyQuestion, solution: AnySolution) -> Mix | None:
     """The cheapest two offers of which one runs out alone, whatever the budget; None where none runs out or serves."""
     if not may_mix(question) or all(offer.most_instances is None for offer in question.offers):
         return None
-    contest, found = Contest.of(question, solution), solution.found.requests_per_s
-    pools = Pools.of(contest, found, question.demand)
+    contest = Contest.of(question, solution)
+    pools = Pools.of(contest, solution.found, question.demand)
     keys = [key_of(contest.offers[e]) for e in pools.entrant]
     pairs = (p for scarce in np.flatnonzero(runs_out(pools)) for p in beside(pools, keys, int(scarce), question.demand))
     usd, counts, (one, other) = min(pairs, default=(math.inf, (0.0, 0.0), (0, 0)))

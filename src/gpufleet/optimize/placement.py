@@ -21,7 +21,8 @@ Found = TypeVar("Found")
 class Placement:
     """Replicas of one candidate on one instance type: as many as needed, packed whole into machines.
 
-    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are.
+    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are. In a choice it counts `doubt_ratio`
+    times what it costs (`doubt_of`).
     """
 
     instance: Instance
@@ -31,6 +32,7 @@ class Placement:
     gpus_per_replica: int
     quiet_instance_count: int = 0
     busy_ratio: float = 1.0
+    doubt_ratio: float = 1.0
 
     @property
     def idle_gpus(self) -> int:
@@ -76,11 +78,41 @@ def place(instance: Instance, copies: Hosted, found: Capacity, demand: Demand) -
     if demand.quiet is not None:
         planned = demand.quiet.rate_requests_per_s * (1 + demand.headroom_ratio)
         quiet = machines_for(planned, per_instance, found.requests_per_s[rows], demand)
+    doubt, surely = np.ones(len(rows)), weighed_requests_per_s(found, demand)
+    if surely is not None:
+        with np.errstate(divide="ignore"):
+            surer = machines_for(demand.planned_requests_per_s, per_instance, surely[rows], demand)
+        doubt = doubt_ratio(machines, surer, demand.steady_ratio)
     paid = np.asarray(over_hours(demand.busy_ratio, machines, quiet))
-    chosen = np.lexsort((rows, -machines * carried, paid))[0]
+    chosen = np.lexsort((rows, -machines * carried, paid * doubt))[0]
     row, count = int(rows[chosen]), int(machines[chosen])
-    replicas = count * int(per_instance[chosen])
-    return Placement(instance, row, replicas, count, int(num_devices[chosen]), int(quiet[chosen]), demand.busy_ratio)
+    return Placement(
+        instance,
+        row,
+        count * int(per_instance[chosen]),
+        count,
+        int(num_devices[chosen]),
+        int(quiet[chosen]),
+        demand.busy_ratio,
+        float(doubt[chosen]),
+    )
+
+
+def weighed_requests_per_s(found: Capacity, demand: Demand) -> FloatArray | None:
+    """What each candidate sustains halfway to certainty, where a choice weighs it."""
+    return found.surer_requests_per_s if demand.steady_ratio else None
+
+
+def doubt_ratio(machines: FloatArray, surer: FloatArray, steady_ratio: float) -> FloatArray:
+    """How many times its cost a plan counts in a choice, where it takes `surer` machines halfway to certainty   [1].
+
+    min((1 + surer / machines) / 2, 1 + steady): what holds more surely may cost so much more and be chosen still.
+
+    >>> doubt_ratio(np.array([4.0, 4.0, 4.0]), np.array([4.0, 5.0, np.inf]), 0.2)
+    array([1.   , 1.125, 1.2  ])
+    """
+    more = np.where(np.isfinite(machines), surer / np.where(np.isfinite(machines), machines, 1.0), 1.0)
+    return np.asarray(np.minimum((1 + more) / 2, 1 + steady_ratio))
 
 
 def over_hours(busy_ratio: float, busy: Floats, quiet: Floats) -> Floats:

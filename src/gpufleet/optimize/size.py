@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +66,19 @@ class Capacity:
     def planned_s(self, label: str) -> FloatArray:
         """What a figure is planned to be: its expected value, or how late it comes with the confidence asked for."""
         return later(self.objectives_s[label], metric_of(label), self.caution)
+
+    @cached_property
+    def surer_requests_per_s(self) -> FloatArray | None:
+        """The highest rate halfway from the asked confidence to certainty; None where limits hold as expected only."""
+        caution = self.caution
+        if caution is None or not caution.is_late:
+            return None
+        as_expected = strains_as_expected(self.strains, self.objectives_s, caution)
+        surer = caution.surer
+        strains = {reason: x * ratio_of(reason, self.objectives_s, surer) for reason, x in as_expected.items()}
+        served = self.curves.requests_per_s / surer.tpot_ratio
+        found = highest_rate(list(strains.values()), served)[2] * (1 + self.headroom_ratio)
+        return np.minimum(found, self.requests_per_s)
 
     @property
     def is_feasible(self) -> BoolArray:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
 DEFAULT_CONFIDENCE = 0.8
+DEFAULT_STEADY = 0.2
 
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
@@ -258,6 +259,17 @@ class ServiceRequest(PlanRequest):
         label="busiest rate",
         shown=lambda rate: f"{in_full(rate)}/s",
         fills="busiest_requests_per_s",
+    )
+    steady: float | None = optional(
+        SHARE,
+        f"Pay up to so much more for what holds more surely; default {DEFAULT_STEADY:.0%}, with --confidence 0%.",
+        SLACK,
+        what="what more may be paid",
+        bounds=Bounds(0, 10, "(1 = 100 %)"),
+        label="paid for what holds more surely",
+        shown="up to {:.0%} more".format,
+        fills="steady_ratio",
+        preferred=Preferred("what more may be paid for what holds more surely", f"{DEFAULT_STEADY:.0%}", 8),
     )
     min_replicas: int | None = optional(
         WHOLE,

@@ -53,6 +53,7 @@ class RentedService(RentedMachines):
     paid in the others (`busy_time_ratio` of the time) and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
+    In a choice it counts `doubt_ratio` times what it costs, for the doubt that it holds halfway to certainty.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
@@ -71,6 +72,12 @@ class RentedService(RentedMachines):
     usd_per_month: float
     usd_per_request: float
     slack_ratio: dict[str, float] = {}
+    doubt_ratio: float = 1.0
+
+    @property
+    def counted_usd_per_hour(self) -> float:
+        """What it counts in a choice."""
+        return self.usd_per_hour * self.price_age_ratio * self.doubt_ratio
 
     @property
     def avoidable_usd_per_hour(self) -> float:

@@ -88,7 +88,7 @@ def test_the_front_holds_the_answer_and_no_row_lies_below_it(request_: ServeRequ
 
 def counted_usd(d: Deployment) -> float:
     """What a row counts in a choice: what one likely pays by now for each of its parts."""
-    return d.usd_per_hour * d.price_age_ratio
+    return d.counted_usd_per_hour
 
 
 @days

@@ -128,7 +128,7 @@ def test_at_the_break_even_rate_machines_and_api_cost_the_same() -> None:
 def counted_usd(rate: float) -> float:
     """What machines count at a rate, at the age of their price."""
     answer = plan_serve(replace(BUSY, rate=rate)).answer
-    return answer.usd_per_hour * answer.price_age_ratio
+    return answer.counted_usd_per_hour
 
 
 @pytest.mark.slow

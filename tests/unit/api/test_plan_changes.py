@@ -136,8 +136,8 @@ def test_the_same_machines_at_another_price_are_no_other_choice() -> None:
 def test_two_prices_that_only_flip_together_are_not_called_decisive() -> None:
     """The answer dearer than the third, the second dearer too: neither alone lets the third win."""
     first, second, third = written().deployments[:3]
-    up = 1.01 * third.usd_per_hour * third.price_age_ratio
-    ratios = {(d.cloud, d.instance): up / (d.usd_per_hour * d.price_age_ratio) for d in (first, second)}
+    up = 1.01 * third.counted_usd_per_hour
+    ratios = {(d.cloud, d.instance): up / (d.counted_usd_per_hour) for d in (first, second)}
     found = changes(dict(ratios))
     assert found.now is not None
     assert (found.now.cloud, found.now.instance) == (third.cloud, third.instance)

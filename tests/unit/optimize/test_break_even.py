@@ -48,5 +48,9 @@ def test_the_first_rate_breaks_even_and_from_the_settled_one_on_every_rate_does(
 
 
 def counted_usd(curve: CostCurve, rates: FloatArray) -> FloatArray:
-    """What the cheapest machines count by the age of their price."""
-    return np.asarray(curve.contest.costs(curve.requests_per_s, curve.demand, rates).min(axis=0))
+    """What the machines that are chosen count by the age of their price."""
+    every = np.arange(len(curve.contest.offers))
+    counts = curve.contest.counts(curve.found, curve.demand, rates)
+    chosen = curve.contest.costs(curve.found, curve.demand, rates)
+    usd = np.where(np.isfinite(chosen), curve.contest.likely_usd_of(every, counts, curve.demand), np.inf)
+    return np.asarray(usd[chosen.argmin(axis=0), np.arange(len(rates))])

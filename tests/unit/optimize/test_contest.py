@@ -37,7 +37,7 @@ def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked:
             {
                 (key_of(offer), offer.region): usd
                 for offer, usd in zip(
-                    x.offers, x.costs(solution.found.requests_per_s, question.demand, rates), strict=True
+                    x.offers, x.costs(solution.found, question.demand, rates), strict=True
                 )
             }
             for x in (listed, contest.at_price_ratio(key, ratio))
@@ -56,7 +56,7 @@ def test_machines_of_six_gpus_hold_one_replica_of_four_in_the_contest_as_in_the_
     solution = solve_serve(question, calibration_of(tables))
     assert {int(n) for n in solution.copies.candidates.num_devices} - {1, 2, 3, 6}
     contest = Contest.of(question, solution)
-    counts = contest.counts(solution.found.requests_per_s, question.demand, 3.0).machines[:, 0]
+    counts = contest.counts(solution.found, question.demand, 3.0).machines[:, 0]
     for at, host in enumerate(contest.host):
         placed = place(contest.hosts.instances[host], solution.copies.candidates, solution.found, question.demand)
         assert placed is not None

@@ -53,13 +53,13 @@ def test_a_pass_waits_for_the_rest_of_the_running_one_and_for_others() -> None:
 
 def test_of_copies_that_need_as_few_machines_the_contest_takes_the_one_of_most_capacity_as_the_ranking_does() -> None:
     solved = prepare(replace(CHAT, rate=3.0), TABLES)
-    demand = replace(solved.question.demand, quiet=QuietHours(0.5, 1.0))
+    demand = replace(solved.question.demand, quiet=QuietHours(0.5, 1.0), steady_ratio=0.0)
     demand = replace(demand, workload=replace(demand.workload, slo=Slo((Limit("tpot", "p95", 0.1),))))
     found, contest = solved.solution.found, Contest.of(solved.question, solved.solution)
     hosts, rate = contest.hosts, np.array([3.0])
     busy = hosts.needed(found.requests_per_s, demand, rate)
     quiet = hosts.needed(found.requests_per_s, demand, np.array([1.0]))
-    chosen = hosts.chosen(busy, quiet, found.requests_per_s, demand)[:, 0]
+    chosen = hosts.chosen((busy + quiet) / 2, busy, found.requests_per_s)[:, 0]
     placed = [place(instance, solved.solution.copies, found, demand) for instance in hosts.instances]
     assert [p.row for p in placed if p is not None] == hosts.row[chosen].tolist()
     assert any((busy[hosts.of_pair == at] == busy[pair]).sum() > 1 for at, pair in enumerate(chosen))

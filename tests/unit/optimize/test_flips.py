@@ -62,7 +62,7 @@ def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
     race = race_of(question, calibration)
     for ratio in (0.15, 0.8, 1.0, 1.7):
         best = solve_serve(replace(question, demand=race.demand_at(ratio)), calibration).ranked[:1]
-        expected = [(key_of(row.offer), pytest.approx(row.likely_usd_per_hour)) for row in best]
+        expected = [(key_of(row.offer), pytest.approx(row.counted_usd_per_hour)) for row in best]
         found = winner(race.of_all(ratio))
         assert [found] == (expected or [None])
 
