@@ -17,6 +17,9 @@ from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.dated import undated_apart
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.service import solve_serve
+from gpufleet.report.numbers import usd_per_hour
+from gpufleet.report.plan import plan_page
+from gpufleet.report.text import page_as_text
 
 CHAT_70B = ServeRequest("llama-3.3-70b", 20.43, 582, 309, "ttft.p95<2.9s,tpot.p95<23.4ms")
 EXPERTS = ServeRequest("mixtral-8x7b", 47.8, 413, 577, "ttft.p95<742ms,tpot.p95<67ms")
@@ -101,3 +104,12 @@ def test_a_budget_is_kept_by_the_cheapest_where_the_surer_one_breaks_it() -> Non
     assert cheapest.usd_per_hour < within < chosen.usd_per_hour
     kept = plan_serve(replace(CHAT_70B, budget_usd_per_hour=within)).answer
     assert kept.usd_per_hour <= within
+
+
+def test_the_page_names_the_cheaper_row_and_how_to_take_it() -> None:
+    text = page_as_text(plan_page(plan_serve(CHAT_70B)), 10_000)
+    cheapest = plan_serve(replace(CHAT_70B, steady=0.0))
+    [line] = [line for line in text.splitlines() if "--steady 0" in line]
+    assert usd_per_hour(cheapest.answer.usd_per_hour) in line
+    assert "doubt counted" in text
+    assert "--steady 0" not in page_as_text(plan_page(cheapest), 10_000)

@@ -18,6 +18,8 @@ from gpufleet.units import HOUR
 
 MOST_REQUESTS_PER_S, LEAST_REQUESTS_PER_S, MOST_ROUNDS = 1e6, 1e-9, 100_000
 SETTLED_WITHIN_RATIO = 100.0
+
+
 @dataclass(frozen=True)
 class BreakEvenRates:
     """`first`: the least rate at which machines cost no more than the API; from `settled` on they never cost more.

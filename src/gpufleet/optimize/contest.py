@@ -79,7 +79,7 @@ class Hosts:
         return np.repeat(np.arange(len(self.instances)), sizes)
 
     def doubts(self, machines: FloatArray, found: Capacity, demand: Demand, rates: FloatArray) -> FloatArray | None:
-        """How many times its cost each pair with so many machines counts [pair, rate]; None where doubt has no weight."""
+        """How often the cost of each pair with so many machines counts [pair, rate]; None where doubt has no weight."""
         surely = weighed_requests_per_s(found, demand)
         if surely is None:
             return None

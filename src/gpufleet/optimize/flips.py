@@ -14,7 +14,6 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit

@@ -21,8 +21,8 @@ Found = TypeVar("Found")
 class Placement:
     """Replicas of one candidate on one instance type: as many as needed, packed whole into machines.
 
-    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are. In a choice it counts `doubt_ratio`
-    times what it costs (`doubt_of`).
+    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are. In a choice it counts
+    `doubt_ratio` times what it costs.
     """
 
     instance: Instance

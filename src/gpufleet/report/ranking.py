@@ -11,6 +11,7 @@ from gpufleet.results.rented import RentedMachines
 
 UNVARIED = 12
 OUTDATED = "A price of some age counts as what one likely pays by now."
+DOUBTED = "What holds less surely counts more than it costs (--steady)."
 PRICE_DAYS = (
     Column("price_as_of", "price of", where="data"),
     Column("price_first_seen", "first seen", where="data"),
@@ -25,7 +26,8 @@ def ranking(
     """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
     legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
     legend += marks
-    title = f"Cheapest {'by now ' if OUTDATED in marks else ''}first, one row per machine type"
+    cheapest = f"Cheapest {'by now ' if OUTDATED in marks else ''}first"
+    title = f"{cheapest}{', doubt counted' if DOUBTED in marks else ''}, one row per machine type"
     marks_of_prices = [
         *(["~: estimated"] if any(d.price_basis == "estimated" for d in rented) else []),
         *(["?: undated"] if any(d.price_first_seen for d in rented) else []),

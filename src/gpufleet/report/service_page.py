@@ -54,6 +54,7 @@ from gpufleet.report.service_reasons import (
     own_line,
     spot_line,
     steadier_line,
+    surer_line,
     total,
     why_nothing,
 )
@@ -168,6 +169,7 @@ def short_reasons(plan: ServicePlan, own: OwnReasons) -> list[str]:
         *hours_line(d),
         *until_line(d),
         *own_line(d),
+        *surer_line(plan),
         *gamble_line(plan),
         *own.cheaper,
         *(spot_line(plan) if is_spot_cheaper else []),
@@ -249,6 +251,7 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *own.quality,
         *steadier_line(plan),
+        *surer_line(plan),
         *gamble_line(plan),
         *hours_line(d),
         *until_line(d),

@@ -118,6 +118,18 @@ def gamble_line(plan: ServicePlan) -> list[str]:
     return [f"A gamble saves {percent(saved)}: {price} holds as expected only (--confidence 0.5)."]
 
 
+def surer_line(plan: ServicePlan) -> list[str]:
+    """What is paid for an answer that holds more surely than the cheapest row, and how to take that."""
+    d = plan.deployments[0]
+    cheapest = min(plan.deployments, key=lambda row: row.likely_usd_per_hour)
+    if cheapest.likely_usd_per_hour >= d.likely_usd_per_hour or cheapest.usd_per_hour >= d.usd_per_hour:
+        return []
+    more = percent(d.usd_per_hour / cheapest.usd_per_hour - 1)
+    price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} ({machines(cheapest)})"
+    less = "is tight" if cheapest.is_tight else "holds less surely"
+    return [f"Surer for {more} more: {price} {less}; --steady 0 takes it."]
+
+
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     """Where a limit on latency, not work, decides how much is bought."""
     is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1

@@ -9,7 +9,15 @@ from gpufleet.report.numbers import duration, percent, ranged_duration, spare, u
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.range_bars import HEADER as BARS
 from gpufleet.report.range_bars import LimitedRange, range_bars
-from gpufleet.report.ranking import OUTDATED, PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
+from gpufleet.report.ranking import (
+    DOUBTED,
+    OUTDATED,
+    PRICE_DAYS,
+    are_regions_asked,
+    machine_cells,
+    ranking,
+    varied_columns,
+)
 from gpufleet.report.rented import NARROW_PAGE, machines_texts, marked
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import RentedService, ServicePlan
@@ -81,9 +89,16 @@ def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) 
         ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
     tight = "expected to hold, breaks an objective"
-    usd_in_order = [d.usd_per_hour for d in plan.deployments]
-    marks = [OUTDATED] if usd_in_order != sorted(usd_in_order) else []
-    return ranking(plan.deployments, ranking_columns(plan, own), rows, tight, marks)
+    return ranking(plan.deployments, ranking_columns(plan, own), rows, tight, marks_of_order(plan.deployments))
+
+
+def marks_of_order(rows: Sequence[RentedService]) -> list[str]:
+    """What counts in the order of rows beside the prices of their lists."""
+    listed, likely = [d.usd_per_hour for d in rows], [d.likely_usd_per_hour for d in rows]
+    return [
+        *([OUTDATED] if listed != sorted(listed) and listed != likely else []),
+        *([DOUBTED] if likely != sorted(likely) else []),
+    ]
 
 
 def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:

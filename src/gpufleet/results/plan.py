@@ -75,9 +75,14 @@ class RentedService(RentedMachines):
     doubt_ratio: float = 1.0
 
     @property
+    def likely_usd_per_hour(self) -> float:
+        """What one likely pays by now."""
+        return self.usd_per_hour * self.price_age_ratio
+
+    @property
     def counted_usd_per_hour(self) -> float:
         """What it counts in a choice."""
-        return self.usd_per_hour * self.price_age_ratio * self.doubt_ratio
+        return self.likely_usd_per_hour * self.doubt_ratio
 
     @property
     def avoidable_usd_per_hour(self) -> float:

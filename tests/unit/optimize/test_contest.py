@@ -36,9 +36,7 @@ def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked:
         there, here = (
             {
                 (key_of(offer), offer.region): usd
-                for offer, usd in zip(
-                    x.offers, x.costs(solution.found, question.demand, rates), strict=True
-                )
+                for offer, usd in zip(x.offers, x.costs(solution.found, question.demand, rates), strict=True)
             }
             for x in (listed, contest.at_price_ratio(key, ratio))
         )
