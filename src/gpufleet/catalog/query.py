@@ -22,7 +22,7 @@ from gpufleet.records import dataclass
 
 GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 CLOUD_OF_COMPANY = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
-COUNTED = re.compile(r"\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:\s*\d*")
+COUNTED = re.compile(r"[-+]?\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:.*")
 
 
 class ResolvedGpu(NamedTuple):
