@@ -127,7 +127,9 @@ def test_digits_are_not_joined_across_a_separator(written: str) -> None:
         resolve_gpu(CATALOG, written)
 
 
-@pytest.mark.parametrize("written", ["４×H100", "4xH100", "4x H100", "H100:4", "H100 : 4", "H100:-3", "H100:2.5", "-3xH100"])
+@pytest.mark.parametrize(
+    "written", ["４×H100", "4xH100", "4x H100", "H100:4", "H100 : 4", "H100:-3", "H100:2.5", "-3xH100"]
+)
 def test_a_count_where_only_a_name_belongs_is_never_lost(written: str) -> None:
     with pytest.raises(UsageError, match=r"no count here.*the name alone: 'H100'"):
         resolve_gpu(CATALOG, written)

@@ -72,11 +72,12 @@ class ServeAnswer(ServePlan):
 
     def verify(self, trace: Requests | None = None) -> Verification:
         """The answer and the next two with their requests replayed: drawn ones, and those of a trace too."""
-        from gpufleet.api.verification import verification
+        from gpufleet.api.verification import Promise, verification
 
-        question = self._prepared.question
-        arch, workload = question.model.arch, question.demand.workload
-        return verification(list(self.deployments), arch, workload, self._prepared.tables, trace)
+        question, demand = self._prepared.question, self._prepared.question.demand
+        promise = Promise(demand.confidence, demand.headroom_ratio)
+        tables = self._prepared.tables
+        return verification(list(self.deployments), question.model.arch, demand.workload, tables, trace, promise)
 
     def to_json(self) -> str:
         """The plan as JSON, which `gpufleet explain` reads."""

@@ -10,15 +10,22 @@ import numpy as np
 
 from gpufleet.answers.simulation import objective_of
 from gpufleet.api.replayed_requests import at_total_rate
-from gpufleet.api.simulated_copies import CopyQuestion, copy_in, copy_of
+from gpufleet.api.simulated_copies import CopyQuestion, FoundCopy, copy_in, copy_of
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.domain.requests import Requests
 from gpufleet.domain.routing import ROUTINGS
+from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.caution import Caution
+from gpufleet.performance.queueing import normal_quantile
+from gpufleet.performance.request_mix import mix_of
+from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 from gpufleet.results.plan import Deployment
-from gpufleet.results.verification import Verification, VerifiedDeployment, VerifiedObjective
+from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 from gpufleet.simulate.cluster import Cluster, Member, replay
 from gpufleet.simulate.generated import requests_of_workload
 from gpufleet.simulate.metrics import LimitMeasured, measured
@@ -28,7 +35,7 @@ POISSON, TRACE = "Poisson", "trace"
 NUM_VERIFIED, NUM_REQUESTS, SEED = 3, 20_000, 0
 MOST_MEMBERS = 12
 """More replicas are played by so many at their share of the rate; four times as many wait some 5 % less at p99."""
-MOST_GROWTH = 3
+MOST_GROWTH, NUM_DRAWS = 3, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +60,96 @@ class Verifying:
         own = repeated(at_rate(self.seen, rate), max(len(self.seen), NUM_REQUESTS / share))
         return own if share == 1 else thinned(own, generator, share)
 
+    def copy(self, d: Deployment, requests: Requests) -> FoundCopy:
+        """A copy of a deployment that holds such requests."""
+        return copy_of(copy_in(d, CopyQuestion(self.arch, "")), requests, catalog=self.tables)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a plan promises beside the rate: how surely its limits hold, and how much more it carries as expected."""
+
+    confidence: float
+    headroom_ratio: float
+
 
 def verification(
-    deployments: list[Deployment], arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None
+    deployments: list[Deployment],
+    arch: Architecture,
+    workload: Workload,
+    tables: Catalog,
+    seen: Requests | None,
+    promise: Promise,
 ) -> Verification:
-    """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate."""
+    """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate.
+
+    The answer is also played in draws of its engine's speed, one for all copies, and on fewer machines.
+    """
     asked = ways_to_arrive(arch, workload, tables, seen)
     rows = [verified(d, how) for d in deployments[:NUM_VERIFIED] for how in asked]
-    return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED)
+    drawn = drawn_speeds(deployments[0], asked, promise) if deployments else None
+    return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED, drawn=drawn)
+
+
+def drawn_speeds(d: Deployment, ways: Sequence[Verifying], promise: Promise) -> DrawnSpeeds:
+    """In how many draws of the engine's speed the answer keeps every limit, and the fewest machines that do as well.
+
+    Fewer keep the limits at the speed that the confidence plans for, and with the headroom as expected.
+    """
+    slow = SlowEnd.of(d, ways[0])
+
+    def keeps_at(share: float, replicas: int, more: float = 1.0) -> bool:
+        return all(keeps(d, slow.dilated(how, share, more), replicas) for how in ways)
+
+    def suffices(replicas: int) -> bool:
+        return keeps_at(promise.confidence, replicas) and keeps_at(EXPECTED, replicas, 1 + promise.headroom_ratio)
+
+    broken = fewest_replicas(lambda n: not keeps_at((n - 0.5) / NUM_DRAWS, d.replicas), 0, NUM_DRAWS)
+    fewest = fewest_replicas(suffices, 0, d.replicas)
+    machines = None if fewest is None else machines_for(d, fewest)
+    is_less = machines is not None and machines < d.instance_count
+    return DrawnSpeeds(
+        num_draws=NUM_DRAWS,
+        kept_draws=NUM_DRAWS if broken is None else broken - 1,
+        confidence=promise.confidence,
+        fewest_instance_count=machines if is_less else None,
+        fewest_usd_per_hour=d.usd_per_hour * machines / d.instance_count if is_less and machines is not None else None,
+    )
+
+
+@dataclass(frozen=True)
+class SlowEnd:
+    """How many times later than expected first tokens and steps of a deployment are at the high end of their range."""
+
+    ttft_ratio: float
+    tpot_ratio: float
+
+    @classmethod
+    def of(cls, d: Deployment, how: Verifying) -> SlowEnd:
+        """Of its copy at the batch that it is planned to run."""
+        candidates = how.copy(d, how.requests(1.0)).candidates
+        model = StepModel.build(how.arch, candidates, calibration_of(how.tables))
+        lengths = mix_of(how.workload).lengths
+        caution = Caution.at(HIGH_END, model, np.array([max(d.batch, 1.0)]), lengths)
+        assert caution is not None, "the high end is later than expected"
+        return cls(float(caution.ttft_ratio[0, 0]), float(caution.tpot_ratio[0, 0]))
+
+    def dilated(self, how: Verifying, share: float, more: float) -> Verifying:
+        """The same requests where such a share of all draws is faster, and so many times as many of them come.
+
+        Steps that take s times as long meet requests as the expected ones meet them s times as fast, all times s times
+        later: rates grow and limits shrink by that.
+        """
+        power = float(normal_quantile(share) / normal_quantile(HIGH_END))
+        ttft, tpot = self.ttft_ratio**power, self.tpot_ratio**power
+        workload = at_total_rate(how.workload, how.workload.rate_requests_per_s * tpot * more)
+
+        def tighter(slo: Slo) -> Slo:
+            later = ((x, ttft if x.metric == "ttft" else tpot) for x in slo.limits)
+            return Slo(tuple(replace(x, limit_s=x.limit_s / ratio) for x, ratio in later))
+
+        classes = tuple(replace(c, slo=tighter(c.slo)) for c in workload.classes)
+        return replace(how, workload=replace(workload, slo=tighter(workload.slo), classes=classes))
 
 
 def ways_to_arrive(arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None) -> list[Verifying]:
@@ -122,7 +211,7 @@ def objectives_with(deployment: Deployment, how: Verifying, replicas: int) -> tu
     """What comes of the objectives on so many replicas of a deployment."""
     members = min(replicas, MOST_MEMBERS)
     requests = how.requests(members / replicas)
-    copy = copy_of(copy_in(deployment, CopyQuestion(how.arch, "")), requests, catalog=how.tables).copy
+    copy = how.copy(deployment, requests).copy
     happened = replay(Cluster((copy,), (Member(),) * members), requests, np.random.default_rng(SEED))
     return measured(happened, how.workload.slo).limits
 

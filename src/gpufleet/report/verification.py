@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.report.numbers import duration, plural, usd_per_hour
+from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.words import at_least_ms
 from gpufleet.results.base import Figure
-from gpufleet.results.verification import Verification, VerifiedDeployment, VerifiedObjective
+from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 
 
 def verification_table(found: Verification) -> Table:
@@ -59,11 +59,22 @@ def notes(found: Verification) -> Iterator[str]:
     for deployment in found.deployments:
         if not deployment.is_kept:
             yield needed_words(deployment)
+    if found.drawn is not None:
+        yield from drawn_words(found.drawn)
     number = found.deployments[0].num_requests if found.deployments else 0
     yield (
         f"{number:,} requests at the planned rate, dealt out by "
         f"{found.routing.replace('_', ' ')}; steps as long as expected (seed {found.seed})."
     )
+
+
+def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:
+    """How surely the answer holds where its engine is faster or slower than expected, and what fewer machines do."""
+    wanted = f"{percent(drawn.confidence)} wanted"
+    yield f"Every limit holds in {drawn.kept_draws} of {drawn.num_draws} draws of the engine's speed ({wanted})."
+    if drawn.fewest_instance_count is not None and drawn.fewest_usd_per_hour is not None:
+        machines = plural(drawn.fewest_instance_count, "machine")
+        yield f"Replays need fewer: {machines} hold as surely, for {usd_per_hour(drawn.fewest_usd_per_hour)}."
 
 
 def needed_words(deployment: VerifiedDeployment) -> str:

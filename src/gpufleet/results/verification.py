@@ -35,6 +35,20 @@ class VerifiedDeployment(Result):
     most_replicas: int
 
 
+class DrawnSpeeds(Result):
+    """The answer in draws of its engine's speed from the range of its steps, one draw for all copies.
+
+    `kept_draws` keep every limit under all arrivals. `fewest_instance_count` machines keep them as surely as was asked,
+    and the headroom as expected; None where it takes those of the plan.
+    """
+
+    num_draws: int
+    kept_draws: int
+    confidence: float
+    fewest_instance_count: int | None = None
+    fewest_usd_per_hour: float | None = None
+
+
 class Verification(Result):
     """Deployments of a plan, replayed: the answer first, under each kind of arrivals; what the plan charges for them.
 
@@ -44,6 +58,7 @@ class Verification(Result):
     deployments: list[VerifiedDeployment]
     routing: str
     seed: int
+    drawn: DrawnSpeeds | None = None
 
     @property
     def of_answer(self) -> list[VerifiedDeployment]:

@@ -7,6 +7,11 @@ import pytest
 
 import gpufleet
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.demands import demand_of
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.verification import SlowEnd, keeps, ways_to_arrive
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.requests import Requests
 from gpufleet.report.verification import verification_table
 from gpufleet.simulate.generated import requests_of
@@ -52,3 +57,42 @@ def test_both_figures_of_a_broken_limit_are_on_the_page(plan: ServeAnswer) -> No
     rows = [row for row in table.rows if row["verdict"] == "broken"]
     assert rows
     assert all(row["planned"] != row["replayed"] for row in rows)
+
+
+SURE = {"rate": "69/s", "input_tokens": 3888, "output_tokens": 121, "slo": "ttft.p95<485ms,tpot.p95<66ms"}
+
+
+@pytest.mark.slow
+def test_a_surer_plan_holds_in_more_draws_of_the_engines_speed_and_each_in_about_as_many_as_it_promises() -> None:
+    kept = []
+    for confidence in (0.5, 0.8, 0.95):
+        found = gpufleet.plan_serve("qwen2.5-7b", confidence=confidence, gpus=["H100"], **SURE).verify().drawn
+        assert found is not None
+        assert (found.confidence, found.num_draws) == (confidence, 20)
+        assert found.kept_draws >= (confidence - 0.2) * found.num_draws
+        kept.append(found.kept_draws)
+    assert kept == sorted(kept)
+    assert kept[0] < 20
+
+
+def test_fewer_machines_that_hold_as_surely_are_said_and_one_fewer_does_not() -> None:
+    arch = shipped_architecture("llama-3.1-8b")
+    asked = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "ttft.p95<1s,tpot.p95<50ms")
+    lavish = gpufleet.plan_serve(
+        "llama-3.1-8b", rate="40/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<1s,tpot.p95<50ms",
+        gpus=["H100"], min_replicas=8, rows=1,
+    )  # fmt: skip
+    drawn, answer = lavish.verify().drawn, lavish.answer
+    assert drawn is not None
+    assert drawn.fewest_instance_count is not None
+    assert drawn.fewest_instance_count < answer.instance_count
+    assert drawn.fewest_usd_per_hour == pytest.approx(
+        answer.price_per_instance_usd_per_hour * drawn.fewest_instance_count
+    )
+    [how] = ways_to_arrive(arch, demand_of(asked, arch).workload, load_catalog(), None)
+    slow, per_machine = SlowEnd.of(answer, how), answer.replicas // answer.instance_count
+    sure, ahead = slow.dilated(how, 0.8, 1.0), slow.dilated(how, 0.5, 1.2)
+    enough = drawn.fewest_instance_count * per_machine
+    assert all(keeps(answer, each, enough) for each in (sure, ahead))
+    if enough > per_machine:
+        assert not all(keeps(answer, each, enough - per_machine) for each in (sure, ahead))
