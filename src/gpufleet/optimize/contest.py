@@ -35,7 +35,7 @@ from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import Capacity
 from gpufleet.records import dataclass
 
-NOBODY, MOST_MULTIPLES, RATES_AT_ONCE = -1, 20_000, 128
+NOBODY, MOST_MULTIPLES, RATES_AT_ONCE, FEW_RATES = -1, 20_000, 128, 8
 Key = tuple[str, str, str]
 
 
@@ -96,31 +96,48 @@ class Hosts:
         asked = np.atleast_1d(np.asarray(rates, dtype=np.float64))
         if not self.instances:
             return Counts(*np.zeros((3, 0, len(asked))))
+        hosts = self.unbeaten(found, demand) if len(asked) > FEW_RATES else self
         blocks = np.split(asked, range(RATES_AT_ONCE, len(asked), RATES_AT_ONCE))
-        parts = [self._counts(found, demand, block) for block in blocks]
+        parts = [hosts._counts(found, demand, block) for block in blocks]
         return Counts(*(np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(Counts)))
+
+    def unbeaten(self, found: Capacity, demand: Demand) -> Hosts:
+        """Of each type the pairs that no other beats at any rate: of those that need the same least number of machines,
+        the one with most capacity, where a choice weighs how surely they hold also the one with most halfway to
+        certainty, and those between."""
+        surely = weighed_requests_per_s(found, demand)
+        of_row = (found.requests_per_s, found.requests_per_s if surely is None else surely)
+        kept, sure = (self.per_machine * each[self.row] for each in of_row)
+        least = np.ceil(demand.min_replicas / self.per_machine).astype(np.int64)
+        _, group = np.unique(np.stack([self.of_pair, least]), axis=1, return_inverse=True)
+        pairs = unbeaten_in_both(kept, sure, group.ravel())
+        first = np.searchsorted(self.of_pair[pairs], np.arange(len(self.instances)))
+        return Hosts(self.instances, first, self.row[pairs], self.per_machine[pairs])
 
     def _counts(self, found: Capacity, demand: Demand, asked: FloatArray) -> Counts:
         """The same of a few rates, whose numbers of all pairs fit the cache of a processor."""
-        busy = self.needed(found.requests_per_s, demand, asked)
+        busy, first = self.needed(found.requests_per_s, demand, asked), self.first_pair
         doubt = self.doubts(busy, found, demand, asked)
-        if demand.quiet is None and doubt is None:
-            fewest = np.asarray(np.minimum.reduceat(busy, self.first_pair, axis=0))
-            return Counts(fewest, fewest, np.ones_like(fewest))
-        quiet = busy
-        if demand.quiet is not None:
-            of_quiet = self.needed(found.requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
-            quiet = np.broadcast_to(of_quiet, busy.shape)
+        if demand.quiet is None:
+            counted = busy if doubt is None else busy * doubt
+            least = np.asarray(np.minimum.reduceat(counted, first, axis=0))
+            if doubt is None:
+                return Counts(least, least, np.ones_like(least))
+            fewest = np.minimum.reduceat(np.where(counted == least[self.of_pair], busy, np.inf), first, axis=0)
+            with np.errstate(invalid="ignore"):
+                return Counts(fewest, fewest, np.where(np.isfinite(fewest), least / fewest, 1.0))
+        quiet = self.needed(found.requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
         doubt = np.ones_like(busy) if doubt is None else doubt
-        paid = np.asarray(over_hours(demand.busy_ratio, busy, quiet))
-        chosen = self.chosen(paid * doubt, busy, found.requests_per_s)
-        return Counts(*(np.take_along_axis(each, chosen, axis=0) for each in (busy, quiet, doubt)))
+        chosen = self.chosen(busy, np.asarray(over_hours(demand.busy_ratio, busy, quiet)), doubt, found.requests_per_s)
+        return Counts(
+            np.take_along_axis(busy, chosen, axis=0), quiet[chosen, 0], np.take_along_axis(doubt, chosen, axis=0)
+        )
 
-    def chosen(self, counted: FloatArray, busy: FloatArray, requests_per_s: FloatArray) -> IntArray:
-        """The pair of each type that counts the fewest machines; among equals the one with most capacity."""
+    def chosen(self, busy: FloatArray, paid: FloatArray, doubt: FloatArray, requests_per_s: FloatArray) -> IntArray:
+        """The pair of each type that counts the fewest machines; of equals the fewest paid, then most capacity."""
         carried = np.where(np.isfinite(busy), busy, 0.0) * (self.per_machine * requests_per_s[self.row])[:, None]
         is_open = np.ones_like(busy, dtype=np.bool_)
-        for key in (counted, -carried):
+        for key in (paid * doubt, paid, -carried):
             among = np.where(is_open, key, np.inf)
             is_open &= among == np.minimum.reduceat(among, self.first_pair, axis=0)[self.of_pair]
         pair = np.where(is_open, np.arange(len(self.row))[:, None], len(self.row))
@@ -134,6 +151,11 @@ class Counts:
     machines: FloatArray
     quiet: FloatArray
     doubt_ratio: FloatArray
+
+    def at_each(self, entrants: IntArray) -> Counts:
+        """Those of one entrant a rate, a row each [rate, 1]."""
+        places = entrants, np.arange(len(entrants))
+        return Counts(*(getattr(self, f.name)[places][:, None] for f in fields(self)))
 
     def of(self, entrants: IntArray) -> Counts:
         """Those of some entrants, in their order."""
@@ -287,17 +309,13 @@ class Contest:
         """Rates from the asked one to another at which the machines of an entrant (of any, where None) are full.
 
         rate = n x replicas per machine x capacity / planned ratio,  n = 1, 2, ...
-        Of candidates that need the same least number of machines, only the one with most capacity counts; where a
-        choice weighs how surely they hold, also the one with most halfway to certainty, and those between.
+        So too of the capacity halfway to certainty, where a choice weighs it.
         """
-        per_machine, surely = self.hosts.per_machine, weighed_requests_per_s(found, demand)
+        hosts, surely = self.hosts.unbeaten(found, demand), weighed_requests_per_s(found, demand)
+        is_meant = np.ones(len(hosts.row), dtype=np.bool_) if entrant is None else hosts.of_pair == self.host[entrant]
         rates = (found.requests_per_s,) if surely is None else (found.requests_per_s, surely)
-        kept, sure = (per_machine * each[self.hosts.row] / demand.planned_ratio for each in (rates[0], rates[-1]))
-        least = np.ceil(demand.min_replicas / per_machine).astype(np.int64)
-        _, group = np.unique(np.stack([self.hosts.of_pair, least]), axis=1, return_inverse=True)
-        is_meant = (kept > 0) & (entrant is None or self.hosts.of_pair == self.host[entrant])
-        pairs = np.flatnonzero(is_meant)[unbeaten_in_both(kept[is_meant], sure[is_meant], group.ravel()[is_meant])]
-        steps = np.concatenate([kept[pairs], sure[pairs][sure[pairs] > 0]])
+        steps = np.concatenate([(hosts.per_machine * each[hosts.row])[is_meant] for each in rates])
+        steps = steps[steps > 0] / demand.planned_ratio
         return Thresholds.between(np.unique(steps), demand.workload.rate_requests_per_s, farthest)
 
 

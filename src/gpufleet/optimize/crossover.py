@@ -47,9 +47,8 @@ class CostCurve:
             return np.full(len(rates), np.inf)
         counts = self.contest.counts(self.found, self.demand, rates)
         counted = self.contest.usd_of(every, counts, self.demand)
-        chosen = counted.argmin(axis=0)[None, :]
-        usd = np.take_along_axis(usd_of(every, counts, self.demand), chosen, axis=0)[0]
-        return np.asarray(np.where(np.isfinite(counted.min(axis=0)), usd, np.inf))
+        chosen, serves = counted.argmin(axis=0), np.isfinite(counted.min(axis=0))
+        return np.where(serves, usd_of(chosen, counts.at_each(chosen), self.demand)[:, 0], np.inf)
 
     def steps(self, farthest: float) -> Thresholds:
         """Rates from the asked one to another beyond which one machine more is needed."""

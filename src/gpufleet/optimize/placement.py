@@ -84,7 +84,7 @@ def place(instance: Instance, copies: Hosted, found: Capacity, demand: Demand) -
             surer = machines_for(demand.planned_requests_per_s, per_instance, surely[rows], demand)
         doubt = doubt_ratio(machines, surer, demand.steady_ratio)
     paid = np.asarray(over_hours(demand.busy_ratio, machines, quiet))
-    chosen = np.lexsort((rows, -machines * carried, paid * doubt))[0]
+    chosen = np.lexsort((rows, -machines * carried, paid, paid * doubt))[0]
     row, count = int(rows[chosen]), int(machines[chosen])
     return Placement(
         instance,

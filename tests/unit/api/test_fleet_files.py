@@ -29,7 +29,7 @@ from gpufleet.results.comparison import FleetComparison
 from gpufleet.results.plan_changes import FleetChanges
 
 SMALL = ServeRequest("llama-3.1-8b", 10.0, 1000, 200, "tpot.p95<60ms")
-LARGE = ServeRequest("qwen3-32b", 3.0, 2000, 400)
+LARGE = ServeRequest("qwen3-32b", 3.0, 2000, 400, clouds=("lambda", "coreweave"))
 IMPOSSIBLE = ServeRequest("qwen3-32b", 3.0, 2000, 400, "ttft.p95<1ms")
 
 

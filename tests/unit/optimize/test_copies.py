@@ -59,7 +59,7 @@ def test_of_copies_that_need_as_few_machines_the_contest_takes_the_one_of_most_c
     hosts, rate = contest.hosts, np.array([3.0])
     busy = hosts.needed(found.requests_per_s, demand, rate)
     quiet = hosts.needed(found.requests_per_s, demand, np.array([1.0]))
-    chosen = hosts.chosen((busy + quiet) / 2, busy, found.requests_per_s)[:, 0]
+    chosen = hosts.chosen(busy, (busy + quiet) / 2, np.ones_like(busy), found.requests_per_s)[:, 0]
     placed = [place(instance, solved.solution.copies, found, demand) for instance in hosts.instances]
     assert [p.row for p in placed if p is not None] == hosts.row[chosen].tolist()
     assert any((busy[hosts.of_pair == at] == busy[pair]).sum() > 1 for at, pair in enumerate(chosen))
