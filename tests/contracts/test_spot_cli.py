@@ -172,6 +172,21 @@ def test_a_trace_of_ones_own_is_replayed_every_hour(tmp_path: Path, ask_gpufleet
     assert plan.answer.late_ratio == 0
 
 
+def test_what_is_stated_of_a_market_is_not_what_comes(answer: SpotPlan) -> None:
+    """Measured ones moved a fifth of the way from spot alone to on demand alone; draws of 100 % all cost the same."""
+    stated = gpufleet.plan_spot(
+        work_s="20h", deadline_s="30h", spot_price=1.0, on_demand_price=3.0, draws=20, availability=1.0, mean_up_s="9h",
+        checkpoint_every_s="1h", checkpoint_write_s=0, restart_s="12min",
+    )  # fmt: skip
+    cost, (least, most) = stated.answer.usd, (20.2, 3 * 21.2 + 8.8)
+    assert cost.low == pytest.approx(least)
+    assert cost.high == pytest.approx(cost.value + 0.2 * (most - least), rel=0.01)
+    assert (stated.market.usd.low, stated.market.usd.high) == pytest.approx((cost.low, cost.high))
+    alone = next(play.usd for play in stated.plays if play.policy == "on-demand")
+    assert (alone.low, alone.high) == pytest.approx((60.6, 60.6))
+    assert not any("moves" in note for note in answer.notes)
+
+
 def test_the_range_of_a_trace_reaches_to_draws_alike(tmp_path: Path) -> None:
     """Days that are all the same leave no doubt of themselves; days to come need not be the same."""
     trace = tmp_path / "zone.json"

@@ -21,6 +21,7 @@ from gpufleet.optimize.spot import (
     OURS,
     UNIFORM,
     UNIFORM_BACK,
+    MovingMarket,
     SpotDraws,
     SpotQuestion,
     every_rules,
@@ -71,6 +72,18 @@ def several_places(job: DeadlineJob, pieces: list[list[int]], last_usd: float) -
     ticks = max(each.shape[1] for each in alone)
     has_one = np.concatenate([np.pad(each, ((0, 0), (0, ticks - each.shape[1]))) for each in alone])
     return SpotMarket(has_one, TICK_S, np.array([1.0] * (len(pieces) - 1) + [last_usd]), 3.0)
+
+
+usd = st.floats(0.0, 1e6)
+
+
+@given(st.lists(usd, min_size=5, max_size=5), st.floats(0.0, 1.0))
+def test_a_stated_range_contains_that_of_its_draws_and_stays_possible(values: list[float], moved_ratio: float) -> None:
+    least, low, mean, high, most = sorted(values)
+    far_low, far_high = MovingMarket(least, most, moved_ratio).ends(mean, low, high)
+    assert least <= far_low <= low <= high <= far_high <= most
+    assert MovingMarket(least, most, 0.0).ends(mean, low, high) == pytest.approx((low, high))
+    assert MovingMarket(mean, mean, moved_ratio).ends(mean, low, high) == (low, high)
 
 
 @given(jobs, runs)

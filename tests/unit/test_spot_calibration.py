@@ -16,6 +16,7 @@ from tools.calibrate.spot_availability import (
     runs_s,
     traces_in,
 )
+from tools.calibrate.spot_moves import Said, moved_ratio, questions
 from tools.calibrate.spot_policies import CELLS, ON_DEMAND_USD_PER_HOUR, POLICIES, SPOT_USD_PER_HOUR, cost_and_lateness
 
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -48,6 +49,16 @@ def test_no_job_is_late_on_the_worst_of_traces(policy: str) -> None:
         usd, late_s = cost_and_lateness(up, TICK_S, policy, overhead_s, deadline_s)
         assert np.all(late_s == 0)
         assert np.all(usd < WORK_HOURS * ON_DEMAND_USD_PER_HOUR * 1.5)
+
+
+def test_a_market_moves_by_the_least_that_holds_what_ranges_promise() -> None:
+    """Half of the jobs cost what was said, each other one a tenth more of what is possible."""
+    question = next(questions())
+    still = Said.of(question, np.full(10, 80.0), np.full(10, 80.0))
+    dearer = still._replace(usd=80.0 + (still.moving.most - still.moving.least) * np.arange(10) / 10)
+    assert moved_ratio([still]) == 0.0
+    assert moved_ratio([still, dearer]) == pytest.approx(0.5)
+    assert moved_ratio([dearer]) == pytest.approx(0.7)
 
 
 @pytest.mark.slow

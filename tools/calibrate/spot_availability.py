@@ -5,6 +5,8 @@ KIND_NODES-node_aws-MM-DD-YYYY_ZONE_GPU_COUNT.json. It fits those of the first y
 availability, runs, correlation, cost and lateness of two policies. With `--write` it puts the fit of that year and the
 fit of all into `data/spot_availability.toml`, what each trace said into `data/spot_traces.csv`.
 
+How far a stated market moves on is learnt between halves of the same traces (`spot_moves`).
+
 Spare capacity cannot be seen, only whether it is above a level. Its correlation at a lag is the one at which as many
 ticks change from up to down as were counted (`lost_per_tick`), whatever the share of time up: zones become comparable.
 """
@@ -22,6 +24,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
+from tools.calibrate.spot_moves import moved_ratio, said_of
 from tools.calibrate.spot_policies import CELLS, POLICIES, cost_and_lateness, windows
 
 from gpufleet.domain.arrays import BoolArray, FloatArray
@@ -254,6 +257,15 @@ def fitted(traces: Sequence[Trace], steps: Sequence[float]) -> dict[str, Sourced
     }
 
 
+def moved(figures: dict[str, Sourced], traces: Sequence[Trace]) -> dict[str, Sourced]:
+    """How far a stated market moves on, as drawn by these figures."""
+    fit = AvailabilityFit(figures)
+    said = [each for t in traces for each in said_of(t.up[np.newaxis], fit)]
+    years = " and ".join(sorted({t.year for t in traces}))
+    source = f"{SOURCE}: ranges of each half of a trace of {years} hold 80 % of jobs on the other (spot_moves)"
+    return {"moved_ratio": Sourced(moved_ratio(said), "1", source, points=len(said))}
+
+
 def runs_s(up: BoolArray) -> FloatArray:
     """Lengths of the runs of true ticks."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], up.astype(np.int64), [0]])))
@@ -416,7 +428,13 @@ def run(arguments: argparse.Namespace) -> None:
     single, steps = [t for t in traces if t.num_nodes == 1], doubling_steps(traces)
     years = sorted({t.year for t in single})
     first, later = ([t for t in traces if (t.year == years[0]) is is_first] for is_first in (True, False))
-    fits = {f"until-{years[0]}": fitted(first, steps), ALL: fitted(traces, steps)}
+    fits = {
+        name: figures | moved(figures, of)
+        for name, of, figures in (
+            (f"until-{years[0]}", first, fitted(first, steps)),
+            (ALL, traces, fitted(traces, steps)),
+        )
+    }
     learnt, whole = (AvailabilityFit(figures) for figures in fits.values())
     unseen = [t for t in later if t.num_nodes == 1]
     score(learnt, unseen, f"fitted to {years[0]}, scored on traces after it")

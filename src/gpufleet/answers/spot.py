@@ -8,7 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.spot import NAMES, WAITING, DeadlineJob, SlackRules
-from gpufleet.optimize.spot import TITLES, late_ratio
+from gpufleet.optimize.spot import TITLES, MovingMarket, late_ratio
 from gpufleet.optimize.spot_plays import SpotPlay as DrawnPlay
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
@@ -20,15 +20,24 @@ TENTH, NINETIETH = 10, 90
 HARDLY_EVER = 0.01
 
 
-def drawn_figure(values: FloatArray, unit: str, grade: str, alike: FloatArray | None = None) -> Figure:
+def drawn_figure(
+    values: FloatArray,
+    unit: str,
+    grade: str,
+    alike: FloatArray | None = None,
+    moving: MovingMarket | None = None,
+) -> Figure:
     """The mean of draws, from their 10th to their 90th percentile; a skewed mean may lie beyond one of them.
 
     Windows of one trace are more like each other than those to come: ends reach as far as those of draws `alike` do.
+    A stated market is not that of tomorrow: they reach as far as it may move.
     """
     mean = float(np.mean(values))
     told = [values] if alike is None else [values, alike]
     low = min(mean, *(float(np.percentile(each, TENTH)) for each in told))
     high = max(mean, *(float(np.percentile(each, NINETIETH)) for each in told))
+    if moving is not None:
+        low, high = moving.ends(mean, low, high)
     return Figure(value=mean, unit=unit, low=low, high=high, grade=grade)
 
 
@@ -52,15 +61,22 @@ def played_on_spot(play: DrawnPlay, usd_if_seldom_taken: float) -> PlayedOnSpot:
     )
 
 
-def play_of(name: str, runs: SpotRuns, deadline_s: float, grade: str, alike: SpotRuns | None = None) -> SpotPlay:
-    """How a policy did; and on draws alike, which its range of cost reaches to."""
+def play_of(
+    name: str,
+    runs: SpotRuns,
+    deadline_s: float,
+    grade: str,
+    alike: SpotRuns | None = None,
+    moving: MovingMarket | None = None,
+) -> SpotPlay:
+    """How a policy did; and on draws alike, which its range of cost reaches to; and how far the market moves."""
     machine_s = runs.spot_s + runs.on_demand_s
     takes_over = np.isfinite(runs.first_on_demand_s)
     finished = runs.elapsed_s[np.isfinite(runs.elapsed_s)]
     return SpotPlay(
         policy=name,
         title=TITLES[name],
-        usd=drawn_figure(runs.cost_usd, "USD", grade, None if alike is None else alike.cost_usd),
+        usd=drawn_figure(runs.cost_usd, "USD", grade, None if alike is None else alike.cost_usd, moving),
         elapsed=drawn_figure(finished if len(finished) else np.array([deadline_s]), "s", grade),
         late_ratio=late_ratio(runs, deadline_s),
         losses=drawn_figure(runs.losses.astype(np.float64), "1", grade),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from typing import Any
 
@@ -23,7 +23,7 @@ from gpufleet.api.spot_supply import (
     drawn_until,
     every_draw,
     job_supply,
-    long_job_notes,
+    supply_notes,
     unpriced,
 )
 from gpufleet.catalog.interruptions import load_interruptions
@@ -37,6 +37,7 @@ from gpufleet.optimize.spot import (
     AGES_S,
     MOST_TICKS,
     ON_DEMAND,
+    MovingMarket,
     SpotDraws,
     SpotQuestion,
     drawn_luck,
@@ -45,6 +46,7 @@ from gpufleet.optimize.spot import (
     late_ratio,
     longer_by,
     most_usd_per_hour,
+    moving_market,
     played,
     played_alone,
     rules_of,
@@ -150,10 +152,15 @@ def plan_of(
     told = at_cheapest(asked, question, supply, found.markets, num, luck)
     alone = alone_at(found.alone, float(told.runs[ON_DEMAND].on_demand_s.mean()) / HOUR * num)
     alike = told.alike if asked.trace is not None else {}
-    plays = {name: play_of(name, each, question.deadline_s, grade, alike.get(name)) for name, each in told.runs.items()}
+    moving_at = partial(moving, question, supply, num)
+    plays = {
+        name: play_of(name, each, question.deadline_s, grade, alike.get(name), moving_at(told.markets[0], name))
+        for name, each in told.runs.items()
+    }
     best = chosen_name(plays)
     rows = [
-        row_of(told.runs[best], each, num, grade, alone.usd, alike.get(best)) for each in told.markets[:MOST_MARKETS]
+        row_of(told.runs[best], each, num, grade, alone.usd, alike.get(best), moving_at(each, best))
+        for each in told.markets[:MOST_MARKETS]
     ]
     on_demand = told.draws.market.on_demand_usd_per_hour
     has_time = question.leaves_time_for_spot(tells.market.tick_s)
@@ -185,7 +192,7 @@ def plan_of(
         num_draws=len(tells.first_tick),
         seed=asked.seed,
         inputs=list(work.inputs),
-        notes=[*work.notes, *long_job_notes(asked, supply)],
+        notes=[*work.notes, *supply_notes(asked, supply)],
     )
 
 
@@ -256,12 +263,26 @@ def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
     return float(usd_of(runs, price).mean())
 
 
+def moving(
+    question: SpotQuestion, supply: Supply, machines: int, price: MarketPrices, policy: str
+) -> MovingMarket | None:
+    """How far a policy's cost moves with the market at these prices; on demand alone stays where it is."""
+    prices = price.spot_usd_per_hour * machines, price.on_demand_usd_per_hour * machines
+    return None if policy == ON_DEMAND else moving_market(question.expected, *prices, supply.moved_ratio)
+
+
 def row_of(
-    runs: SpotRuns, price: MarketPrices, machines: int, grade: str, alone_usd: float, alike: SpotRuns | None
+    runs: SpotRuns,
+    price: MarketPrices,
+    machines: int,
+    grade: str,
+    alone_usd: float,
+    alike: SpotRuns | None,
+    moves: MovingMarket | None,
 ) -> SpotMarketRow:
     """What the job costs at a market, by the rules of the cheapest one."""
     like = None if alike is None else usd_of(alike, price) * machines
-    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade, like), alone_usd)
+    return market_row(price, drawn_figure(usd_of(runs, price) * machines, "USD", grade, like, moves), alone_usd)
 
 
 def seldom_taken(asked: SpotRequest, work: SpotWork, question: SpotQuestion, price: MarketPrices, luck: Luck) -> float:

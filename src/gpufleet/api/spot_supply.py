@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +28,7 @@ MOST_DRAWN_TICKS, LEAST_DRAWS = 1_200_000, 60
 DRAW_S, LEARNED_DRAWS = 4 * DAY, 12
 PIECES, LEAST_PIECE_TICKS = 8, 2
 CHOOSING, REGION = 1, "region"
+MOVES_NOTE = "Ranges of cost count that a market moves after it was stated, as measured ones did within weeks."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,8 @@ class Supply:
     """When machines can be had: draws of it, or a trace; how often, how long, by whom.
 
     A policy is chosen on other windows than those that tell what it costs; `seen` is the market whose changes are
-    counted by age. Markets are on ticks that a long job has few enough of; availability and times up are of the shorter
+    counted by age. What is stated or traced moves on, by `moved_ratio`; what is drawn of all zones is wide enough.
+    Markets are on ticks that a long job has few enough of; availability and times up are of the shorter
     ones.
     """
 
@@ -53,6 +56,7 @@ class Supply:
     mean_up_s: float
     source: str
     grade: str
+    moved_ratio: float = 0.0
 
 
 def job_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
@@ -82,7 +86,8 @@ def traced_supply(asked: SpotRequest, work: SpotWork) -> Supply:
     alike = zones_seen(seen, [REGION] * len(has_one), fit.tick_s, work.num_machines)
     chooses, _ = drawn_windows(choosing(asked), fit, lambda _: alike, asked, work.deadline_s, 1)
     source = f"your trace of {seen.span_s / HOUR:.3g} h"
-    return supplied(has_one, fit.tick_s, Windows(market, starts), chooses, market, source, "measured")
+    found = supplied(has_one, fit.tick_s, Windows(market, starts), chooses, market, source, "measured")
+    return replace(found, moved_ratio=fit.value("moved_ratio"))
 
 
 def drawn_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -> Supply:
@@ -91,7 +96,8 @@ def drawn_supply(asked: SpotRequest, work: SpotWork, rng: np.random.Generator) -
     zones, source, grade = zones_drawn(asked, fit)
     tells, has_one = drawn_windows(rng, fit, zones, asked, work.deadline_s, work.num_machines)
     chooses, _ = drawn_windows(choosing(asked), fit, zones, asked, work.deadline_s, work.num_machines)
-    return supplied(has_one, fit.tick_s, tells, chooses, chooses.market, source, grade)
+    found = supplied(has_one, fit.tick_s, tells, chooses, chooses.market, source, grade)
+    return replace(found, moved_ratio=fit.value("moved_ratio") if is_stated(asked) else 0.0)
 
 
 def drawn_windows(
@@ -136,9 +142,14 @@ def every_draw(market: SpotMarket, draws: int) -> IntArray:
     return np.arange(draws) * (market.ticks // draws)
 
 
+def is_stated(asked: SpotRequest) -> bool:
+    """Whether somebody says what zones are like."""
+    return asked.availability is not None or asked.mean_up_s is not None
+
+
 def zones_drawn(asked: SpotRequest, fit: AvailabilityFit) -> tuple[ZoneDraw, str, str]:
     """How zones come about, in words, and how far to trust it."""
-    if asked.availability is None and asked.mean_up_s is None:
+    if not is_stated(asked):
         told = "zones as different as those of AWS V100 and K80 in 2022 and 2023"
         return (lambda rng: drawn_zones(rng, fit, asked.zones)), told, "transferred"
     if asked.availability is None or asked.mean_up_s is None:
@@ -153,10 +164,10 @@ def unpriced(has_one: BoolArray, fit: AvailabilityFit, deadline_s: float) -> Spo
     return SpotMarket(on_longer_ticks(has_one, every), fit.tick_s * every, np.ones(len(has_one)), 1.0)
 
 
-def long_job_notes(asked: SpotRequest, supply: Supply) -> list[str]:
-    """What a long job is played on so that it takes seconds: longer ticks, fewer draws."""
+def supply_notes(asked: SpotRequest, supply: Supply) -> list[str]:
+    """That a stated market moves on; that a long job is played on longer ticks or fewer draws."""
     usual_s, tick_s, draws = load_availability_fit().tick_s, supply.tells.market.tick_s, len(supply.tells.first_tick)
-    notes = []
+    notes = [MOVES_NOTE] if supply.moved_ratio else []
     if tick_s > usual_s:
         notes.append(
             f"So long a job is looked at every {tick_s / MINUTE:.0f} min, as up to "

@@ -111,6 +111,7 @@ class AvailabilityFit:
     - `doubling_step`: spare capacity that twice as many nodes want more, in standard deviations.
     - `level_mean`, `level_sd`: what one node wants, over zones; `log_pace_mean`, `log_pace_sd` of their paces;
       `level_pace_correlation` of both.
+    - `moved_ratio`: how far a market that is stated moves on, of what lies between all on spot and all on demand.
     """
 
     figures: Mapping[str, Sourced]

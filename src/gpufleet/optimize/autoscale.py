@@ -20,7 +20,7 @@ from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.simulate.perfect import perfect_play
 from gpufleet.simulate.predictive import Forecasting, Predictive
-from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Policy, Service, play
+from gpufleet.simulate.scaling import NONE_AT_ALL, Bound, Played, Policy, Service, play, play_within
 from gpufleet.simulate.scaling_policies import (
     Hpa,
     HpaRate,
@@ -39,6 +39,7 @@ QUARTER_HOUR_S = 15 * MINUTE
 PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-zero"
 MOST_TICKS, ROOM_RATIO = 2_000_000, 2.0
 TUNED_RATIO, LEAST_DAYS_TO_JUDGE = 0.6, 3
+ROUNDING_RATIO = 1e-6
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,27 @@ class Traffic:
     def played(self, policy: Policy) -> Played:
         """The law against all ticks."""
         return play(self.service, self.arrivals, policy, self.initial, self.curve.start_s)
+
+    def played_within(self, bound: Bound, policy: Policy) -> Played | None:
+        """The same, given up as soon as it is of no use."""
+        return play_within(bound, self.service, self.arrivals, policy, self.initial, self.curve.start_s)
+
+    @cached_property
+    def needed(self) -> Bound:
+        """What keeping the target on every whole day needs, looked at every hour.
+
+        Of a day no more may miss than all that may of that day, the others are served after they came, by replicas
+        that serve no more than they sustain.
+        """
+        day, every = round(DAY / self.service.tick_s), max(round(HOUR / self.service.tick_s), 1)
+        by_day = self.arrivals[: self.num_days * day].reshape(self.num_days, day)
+        may_miss = (1 - self.service.target_ratio + NONE_AT_ALL) * by_day.sum(axis=1, keepdims=True)
+        today = np.maximum(by_day[:, ::-1].cumsum(axis=1)[:, ::-1] - may_miss, 0.0)
+        later = today[::-1, :1].cumsum(axis=0)[::-1] - today[:, :1]
+        each = self.service.replica.sustained_per_s * self.service.tick_s * (1 + ROUNDING_RATIO)
+        least = np.zeros(len(self.arrivals) + 1)
+        least[: self.num_days * day] = (today + later).ravel() / each
+        return Bound(math.inf, least[::every], every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,9 +343,22 @@ def searched(traffic: Traffic, preset: Preset, tried: Sequence[Settings]) -> Out
     is_screened = traffic.num_days > 1 and len(tried) > 1
     found = [outcome(traffic.first(1) if is_screened else traffic, preset, settings) for settings in tried]
     kept = [row for row in found if row.meets_target] or [max(found, key=lambda row: row.worst_day)]
-    if is_screened:
-        kept = [outcome(traffic, preset, row.settings) for row in kept]
-    return recommended(kept)
+    return recommended(played_on(traffic, preset, kept) if is_screened else kept)
+
+
+def played_on(traffic: Traffic, preset: Preset, begun: Sequence[Outcome]) -> list[Outcome]:
+    """Settings of which one day was played against all days, in their order, but for those that cannot win.
+
+    The cheapest of the first day first: who must cost more than one that keeps the target is given up.
+    """
+    bound, found = traffic.needed, dict[int, Outcome]()
+    for i in sorted(range(len(begun)), key=lambda i: begun[i].replica_hours):
+        played = traffic.played_within(bound, preset.made(traffic, begun[i].settings))
+        if played is not None:
+            found[i] = Outcome(preset.name, begun[i].settings, played, traffic.service.target_ratio)
+            if found[i].meets_target:
+                bound = replace(bound, most=min(bound.most, float(played.paid.sum())))
+    return [found[i] for i in sorted(found)]
 
 
 def recommended(outcomes: Sequence[Outcome]) -> Outcome:

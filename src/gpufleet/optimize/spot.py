@@ -77,6 +77,29 @@ class SpotQuestion:
         return DeadlineJob(work_s * self.stretch, self.deadline_s, restart_s, loss_s)
 
 
+@dataclass(frozen=True)
+class MovingMarket:
+    """What a job may cost on a market that is stated, which moves on; at a ratio of 0 it stays as it is drawn   [USD].
+
+    `least`: all of its work on spot. `most`: all slack on spot, and then all work on demand. Measured markets moved the
+    end of a range by `moved_ratio` of what lies between.
+    """
+
+    least: float
+    most: float
+    moved_ratio: float
+
+    def ends(self, mean: float, low: float, high: float) -> tuple[float, float]:
+        """How far draws and the market's move reach together, which are independent; no further than is possible.
+
+        >>> MovingMarket(10.0, 20.0, 0.4).ends(15.0, 12.0, 18.0)
+        (10.0, 20.0)
+        """
+        moved = self.moved_ratio * max(self.most - self.least, 0.0)
+        far_low, far_high = mean - math.hypot(mean - low, moved), mean + math.hypot(high - mean, moved)
+        return min(low, max(far_low, self.least)), max(high, min(far_high, self.most))
+
+
 @dataclass(frozen=True, eq=False)
 class SpotDraws:
     """A market whose availability was drawn many times, one draw after the other, and what happens to each job."""
@@ -106,6 +129,19 @@ def drawn(rng: np.random.Generator, spread: Spread, num_draws: int) -> FloatArra
     z = rng.standard_normal(num_draws) / SD_OF_TENTH
     width = np.where(z > 0, spread.high - spread.expected, spread.expected - spread.low)
     return np.asarray(spread.expected + z * width)
+
+
+def moving_market(
+    job: DeadlineJob, spot_usd_per_hour: float, on_demand_usd_per_hour: float, moved_ratio: float
+) -> MovingMarket:
+    """What a job may cost at these prices of all its machines.
+
+    least = spot (work + start)   most = on demand (work + start + loss) + spot (deadline - that)
+    """
+    needed_s = min(job.work_s + job.restart_s + job.loss_s, job.deadline_s)
+    least = spot_usd_per_hour * (job.work_s + job.restart_s)
+    most = on_demand_usd_per_hour * needed_s + spot_usd_per_hour * (job.deadline_s - needed_s)
+    return MovingMarket(least / HOUR, most / HOUR, moved_ratio)
 
 
 def hazards_of(market: SpotMarket, every: int, prior: HazardCounts) -> AgedHazards:

@@ -10,6 +10,7 @@ closed form's at the rate of its replica.
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from functools import cached_property
 from typing import Protocol
@@ -307,16 +308,48 @@ class Signals:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """The most replicas times ticks of which a play is of any use, and how many it still needs at the least.
+
+    `least_rest[i]` are needed from the tick `i * every` on, whatever a policy does.
+    """
+
+    most: float
+    least_rest: FloatArray
+    every: int
+
+    def is_passed(self, paid: int, tick: int) -> bool:
+        """Whether what was paid before a tick, with what is needed from it on, is above the most."""
+        return paid + float(self.least_rest[tick // self.every]) > self.most
+
+
+UNBOUND = Bound(math.inf, np.zeros(1), sys.maxsize)
+
+
 def play(service: Service, arrivals: FloatArray, policy: Policy, initial: int, start_s: float = 0.0) -> Played:
     """Requests of each tick against a policy that begins with `initial` ready replicas."""
+    played = play_within(UNBOUND, service, arrivals, policy, initial, start_s)
+    assert played is not None
+    return played
+
+
+def play_within(
+    bound: Bound, service: Service, arrivals: FloatArray, policy: Policy, initial: int, start_s: float = 0.0
+) -> Played | None:
+    """The same, given up as soon as it is of no use."""
     number, tick_s, replica = len(arrivals), service.tick_s, service.replica
     fleet = Fleet(initial, service.lead_ticks, service.drain_ticks)
     signals, seen = Signals.of(replica), Seen()
     room_each, largest = replica.sustained_per_s * tick_s, replica.largest_batch
     least, most, steps = service.min_replicas, service.max_replicas, signals.per_step / tick_s
     paid, ready, served, queues = [0] * number, [0] * number, [0.0] * number, [0.0] * number
-    queue, ups, downs = 0.0, 0, 0
+    queue, ups, downs, paid_so_far, next_look = 0.0, 0, 0, 0, bound.every
     for tick, came in enumerate(arrivals.tolist()):
+        if tick == next_look:
+            paid_so_far, next_look = paid_so_far + sum(paid[tick - bound.every : tick]), tick + bound.every
+            if bound.is_passed(paid_so_far, tick):
+                return None
         fleet.advance(tick)
         up = fleet.ready
         work, room = queue + came, up * room_each

@@ -19,6 +19,7 @@ from gpufleet.optimize.autoscale import (
     autocorrelation,
     kept_by,
     outcome,
+    played_on,
     preset_named,
     recommended,
     refuse_service,
@@ -80,6 +81,20 @@ def test_tuning_that_screens_by_the_first_day_finds_what_playing_everything_find
     every = [outcome(traffic, preset, settings) for settings in preset.tried(traffic)]
     cheapest = min((row for row in every if row.meets_target), key=lambda row: row.replica_hours)
     assert tuned(traffic, preset).settings == cheapest.settings
+
+
+@pytest.mark.parametrize("name", ["schedule", "queue-depth"])
+@pytest.mark.parametrize("target", [0.5, 0.95])
+def test_settings_that_are_given_up_midway_would_not_have_won(traffic: Traffic, name: str, target: float) -> None:
+    """What any play needs from an hour on is no more than what it pays where it keeps the target; ties go the same."""
+    held, preset = replace(traffic, service=replace(traffic.service, target_ratio=target)), PRESETS[name]
+    whole = [outcome(held, preset, settings) for settings in preset.tried(held)]
+    for row in (row for row in whole if row.meets_target):
+        paid = np.append(row.played.paid[::-1].cumsum()[::-1], 0)[:: held.needed.every]
+        assert np.all(held.needed.least_rest <= paid)
+    kept, best = played_on(held, preset, whole), recommended(whole)
+    assert len(kept) < len(whole) or not best.meets_target
+    assert recommended(kept).settings == best.settings
 
 
 @pytest.mark.slow
