@@ -9,6 +9,7 @@ from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, workin
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.architecture.parameters import num_active_parameters
+from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import RequestClass
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.demand import Demand
@@ -29,15 +30,21 @@ def of_plan(context: Context[Replicas]) -> dict[str, Any]:
         "input_tokens": question.demand.workload.input_tokens,
         "output_tokens": question.demand.workload.output_tokens,
         "num_classes": sum(1 for c in question.demand.workload.classes if c.name),
-        "lengths_differ": lengths_that_differ(question.demand.workload.classes),
+        **lengths_of(question.demand.workload.classes),
         "looser_limits": [looser_limit(x) for x in looser_limits(question, solution)] if solution.ranked else [],
     }
 
 
-def lengths_that_differ(classes: Sequence[RequestClass]) -> list[str]:
-    """Which tokens differ from request to request."""
+def lengths_of(classes: Sequence[RequestClass]) -> dict[str, Any]:
+    """Which tokens differ from request to request and how far, and of which nobody said how."""
     counts = {"input": [c.input_tokens for c in classes], "output": [c.output_tokens for c in classes]}
-    return [name for name, of_classes in counts.items() if not all(tokens.is_alike for tokens in of_classes)]
+    differ = {name: [t for t in of_classes if not t.is_alike] for name, of_classes in counts.items()}
+    is_one_kind = len(classes) == 1 and not classes[0].name
+    return {
+        "lengths_differ": [name for name, spread in differ.items() if spread],
+        "lengths_assumed": [name for name, t in differ.items() if any(isinstance(c, AssumedCounts) for c in t)],
+        **{f"{name}_p95_tokens": spread[0].at("p95") for name, spread in differ.items() if spread and is_one_kind},
+    }
 
 
 def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:

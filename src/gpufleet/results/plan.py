@@ -359,7 +359,8 @@ class ServePlan(ServicePlan):
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
     cheaper than every deployment where there are. `today`: what runs now, where it was said. `pools`: prefill and
     decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
-    from request to request; `num_classes` of requests are told apart.
+    from request to request, `lengths_assumed`: which of them as in published traces, since nobody said how;
+    `num_classes` of requests are told apart, and of one kind of request alone the 95th percentile is said.
     `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests
     replayed, where that was asked for.
     """
@@ -369,6 +370,9 @@ class ServePlan(ServicePlan):
     output_tokens: float
     num_classes: int = 0
     lengths_differ: list[str] = []
+    lengths_assumed: list[str] = []
+    input_p95_tokens: float | None = None
+    output_p95_tokens: float | None = None
     quality_costs: dict[str, str] = {}
     deployments: list[Deployment]
     looser_limits: list[LooserLimit] = []
