@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
@@ -226,14 +227,21 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    carried = f"carries {significant(d.requests_per_s_capacity.value)} requests/s"
     return [
         verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight)),
         Fact("Per month", total(d, usd, d.usd_per_month), total(d, usd_per_hour, d.usd_per_hour)),
         rented_fact(d, kind(d)),
-        Fact("Spare", spare(d.headroom_ratio), f"{percent(plan.headroom_wanted_ratio)} wanted; {carried}"),
+        Fact("Spare", spare(d.spare_ratio), carried_words(plan, d)),
         Fact(unit[:1].upper() + unit[1:], total(d, usd, unit_usd)),
     ]
+
+
+def carried_words(plan: ServicePlan, d: RentedService) -> str:
+    """How much is carried how surely, and as expected."""
+    expected = f"{significant(d.requests_per_s_capacity.value)} requests/s as expected"
+    if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
+        return f"carries {expected}"
+    return f"carries {significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, {expected}"
 
 
 def why_table(plan: ServicePlan, own: OwnReasons) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -12,7 +13,6 @@ from gpufleet.report.numbers import (
     headroom,
     percent,
     plural,
-    ranged,
     roughly,
     significant,
     usd_per_hour,
@@ -68,13 +68,24 @@ def kind(d: RentedService) -> str:
 
 
 def capacity_line(plan: ServicePlan, d: RentedService) -> str:
-    """What all replicas carry beside what is asked."""
-    c = d.requests_per_s_capacity
-    carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
-    busiest = plan.busiest_requests_per_s
+    """What all replicas carry as surely as the plan promises, and as expected, beside what is asked."""
+    busiest, wanted = plan.busiest_requests_per_s, wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)
     also = "" if busiest is None else f", and {amount(busiest)}/s in the busiest stretch"
-    return f"Carries {carried}: {has}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted{also}."
+    expected = f"{significant(d.requests_per_s_capacity.value)}"
+    if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
+        return f"Carries {expected} requests/s as expected: {beside_rate(d.headroom_ratio)}, {wanted} wanted{also}."
+    sure = f"{significant(d.sure_requests_per_s)} requests/s at {percent(plan.confidence)} confidence"
+    more = f"{expected} as expected, {headroom(d.headroom_ratio)} ({wanted} wanted{also})"
+    return f"Carries {sure}, {beside_rate(d.spare_ratio)}; {more}."
+
+
+def beside_rate(spare_ratio: float) -> str:
+    """How much more than asked is carried.
+
+    >>> beside_rate(0.32), beside_rate(9.5)
+    ('32% headroom', '10.5x what is asked')
+    """
+    return headroom(spare_ratio) + ("" if spare_ratio >= MULTIPLE_FROM else " headroom")
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:

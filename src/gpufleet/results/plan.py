@@ -54,11 +54,14 @@ class RentedService(RentedMachines):
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
+    `requests_per_s_capacity` is what all replicas carry as expected, with its range, and `headroom_ratio` how much more
+    than the rate that is; `sure_requests_per_s` is what they carry with the confidence of the plan.
     """
 
     price_per_gpu_usd_per_hour: float
     latency: dict[str, Figure]
     requests_per_s_capacity: Figure
+    sure_requests_per_s: float | None = None
     load_ratio: float
     headroom_ratio: float
     busy_usd_per_hour: float | None = None
@@ -71,6 +74,16 @@ class RentedService(RentedMachines):
     usd_per_month: float
     usd_per_request: float
     slack_ratio: dict[str, float] = {}
+
+    @property
+    def spare_ratio(self) -> float:
+        """How much more than the asked rate is carried as surely as the plan promises: a file of old says as expected.
+
+        sure capacity / rate - 1, rate = capacity / (1 + headroom)   [1]
+        """
+        if self.sure_requests_per_s is None:
+            return self.headroom_ratio
+        return self.sure_requests_per_s * (1 + self.headroom_ratio) / self.requests_per_s_capacity.value - 1
 
     @property
     def avoidable_usd_per_hour(self) -> float:

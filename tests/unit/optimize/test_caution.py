@@ -11,6 +11,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.report.numbers import significant
 from gpufleet.report.plan import plan_page
 from gpufleet.report.plan_reasons import beside_lone
 from gpufleet.report.text import page_as_text
@@ -89,6 +90,19 @@ def test_the_rate_is_kept_at_the_confidence_and_the_headroom_as_expected() -> No
     for d in plan.deployments:
         assert d.requests_per_s_capacity.low >= 20.0 * (1 - 1e-6)
         assert d.requests_per_s_capacity.value >= 20.0 * 1.2 * (1 - 1e-6)
+
+
+def test_what_is_carried_surely_is_the_rate_or_more_and_less_than_expected() -> None:
+    plan, expected = sure(CHAT, 0.9), sure(CHAT, 0.5)
+    for d in plan.deployments:
+        assert d.sure_requests_per_s is not None
+        assert 20.0 * (1 - 1e-6) <= d.sure_requests_per_s < d.requests_per_s_capacity.value
+        assert d.spare_ratio == pytest.approx(d.sure_requests_per_s / 20.0 - 1)
+    for d in expected.deployments:
+        assert d.sure_requests_per_s == pytest.approx(d.requests_per_s_capacity.value)
+        assert d.spare_ratio == pytest.approx(d.headroom_ratio)
+    carried = f"Carries {significant(plan.answer.sure_requests_per_s)} requests/s at 90% confidence"
+    assert carried in " ".join(page_as_text(plan_page(plan), 200).split())
 
 
 @pytest.mark.slow
