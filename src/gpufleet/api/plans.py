@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.certainty import certainty_of
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.mix import mixed_deployment
@@ -89,11 +90,13 @@ def answered(prepared: Prepared) -> ServeAnswer:
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.ranked, tables)
     launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
+    standing = Standing.of(question, solution)
     alternatives = {
         "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot and deployment(SERVICE, context, spot),
         "missing_prices": missing_prices(question, solution, request, tables),
-        "flips": flips_of(price_flips(Standing.of(question, solution))),
+        "flips": flips_of(price_flips(standing)),
+        "certainty": certainty_of(question, solution, standing.contest) if request.confidence is None else [],
         "lower_precision_alternative": lower_precision_alternative(prepared, plan),
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
@@ -125,6 +128,8 @@ def with_every_source(plan: ServePlan, question: WriterQuestion, tables: Catalog
     winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
     named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
     named |= {(x.cloud, x.region, x.instance, x.price_kind) for x in plan.looser_limits}
+    sure = [x.winner for x in plan.certainty if x.winner is not None]
+    named |= {(w.cloud, w.region, w.instance, w.price_kind) for w in sure}
     flipped = [
         (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
     ]

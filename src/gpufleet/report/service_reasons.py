@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.confidence import EXPECTED
@@ -15,11 +16,13 @@ from gpufleet.report.numbers import (
     plural,
     roughly,
     significant,
+    usd,
     usd_per_hour,
     wanted_beside,
 )
 from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
+from gpufleet.results.levers import CertaintyPrice
 from gpufleet.results.plan import RentedService, ServicePlan
 
 if TYPE_CHECKING:
@@ -119,14 +122,34 @@ def tight_words(plan: ServicePlan) -> str:
     return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
-def gamble_line(plan: ServicePlan) -> list[str]:
-    """What limits that hold as expected only would save."""
-    d = plan.expected_alternative
-    if d is None:
+def certainty_line(plan: ServicePlan) -> list[str]:
+    """What the cheapest plan costs at each confidence, and what would narrow the range that is paid for."""
+    told = plan.certainty
+    if not told:
         return []
-    saved = 1 - d.usd_per_hour / plan.deployments[0].usd_per_hour
-    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)} ({machines(d)})"
-    return [f"A gamble saves {percent(saved)}: {price} holds as expected only (--confidence 0.5)."]
+    runs = [(price, list(same)) for price, same in groupby(told, key=certain_price)]
+    if len(runs) == 1:
+        return [f"Certainty costs nothing: {runs[0][0]} an hour as expected and at {percent(told[-1].confidence)}."]
+    said = ", ".join(f"{sure_words([x.confidence for x in same])} {price}" for price, same in runs)
+    d, expected = plan.deployments[0], told[0]
+    is_paid = expected.winner is not None and expected.winner.usd_per_hour < d.usd_per_hour
+    narrower = f"; one benchmark of {d.engine} on {expected.gpu} narrows it" if is_paid else ""
+    return [f"Certainty (--confidence), an hour: {said}{narrower}."]
+
+
+def certain_price(told: CertaintyPrice) -> str:
+    """The price at a confidence."""
+    return "nothing" if told.winner is None else usd(told.winner.usd_per_hour)
+
+
+def sure_words(confidences: Sequence[float]) -> str:
+    """Confidences at which the price is the same.
+
+    >>> sure_words([0.5]), sure_words([0.7, 0.8]), sure_words([0.5, 0.7])
+    ('as expected', '70% to 80%', 'as expected to 70%')
+    """
+    ends = list(dict.fromkeys((confidences[0], confidences[-1])))
+    return " to ".join("as expected" if c <= EXPECTED else percent(c) for c in ends)
 
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic import computed_field, field_serializer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
+from gpufleet.results.levers import CertaintyPrice
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
@@ -322,8 +323,9 @@ class ServicePlan(Sealed):
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
     bills by the request rest on. Limits are kept with `confidence` at the rate (0.5 is the expected value, 0.9 the high
     end of every range), the headroom as expected; machines carry `busiest_requests_per_s` too, without headroom.
-    `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `expected_alternative`: what is
-    cheaper where they have to hold as expected only. `undated_alternative` costs less than the answer at a price that
+    `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `certainty`: what other confidences
+    cost, where nobody asked for one (files of former versions have `expected_alternative` instead: what is cheaper as
+    expected). `undated_alternative` costs less than the answer at a price that
     nobody dates; `missing_prices`: machines without a price that could have been the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
@@ -337,6 +339,7 @@ class ServicePlan(Sealed):
     busiest_requests_per_s: float | None = None
     confidence: float = 0.5
     missed_confidence: float | None = None
+    certainty: list[CertaintyPrice] = []
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]

@@ -11,7 +11,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
-from gpufleet.report.numbers import significant
+from gpufleet.report.numbers import significant, usd
 from gpufleet.report.plan import plan_page
 from gpufleet.report.plan_reasons import beside_lone
 from gpufleet.report.text import page_as_text
@@ -23,6 +23,13 @@ ASKED = {
     "a mixture on spot": ServeRequest("qwen3-235b-a22b", 5.0, 2000, 800, "tpot.p99<80ms", pricing=["spot"], rows=40),
     "latent attention": ServeRequest("deepseek-v3", 2.0, 8000, 500, "ttft.p90<12s", engine="all", rows=40),
     "no limit": ServeRequest("qwen3-32b", 3.0, 4000, 500, rows=40),
+}
+SMALL = {
+    "first tokens": ServeRequest(
+        "llama-3.1-8b", 60.0, 1000, 200, "ttft.p95<120ms,tpot.p95<40ms", gpus=["H100", "L40S"]
+    ),
+    "steps": ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "tpot.p95<22ms", gpus=["L40S"]),
+    "no limit": ServeRequest("llama-3.1-8b", 90.0, 1000, 200, gpus=["L4", "L40S"], off_peak_rate=9.0, peak_hours=8.0),
 }
 every_question = pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 
@@ -58,17 +65,25 @@ def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeR
     assert plain.missed_confidence is None
 
 
+@pytest.mark.parametrize("asked", SMALL.values(), ids=SMALL)
+def test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked: ServeRequest) -> None:
+    plan = plan_serve(asked)
+    assert [x.confidence for x in plan.certainty] == [0.5, 0.7, 0.8, 0.9]
+    for x in plan.certainty:
+        typed = sure(asked, x.confidence)
+        assert typed.certainty == []
+        if x.winner is None:
+            assert not typed.deployments
+            continue
+        told, rented = x.winner, typed.answer
+        assert told.usd_per_hour == pytest.approx(rented.usd_per_hour)
+        assert (told.instance, told.instance_count, x.gpu) == (rented.instance, rented.instance_count, rented.gpu)
+
+
 @pytest.mark.slow
 @every_question
-def test_the_gamble_is_the_plan_of_expected_values(asked: ServeRequest) -> None:
-    promise, gamble = plan_serve(asked), sure(asked, 0.5)
-    if promise.expected_alternative is None:
-        assert promise.answer.usd_per_hour == pytest.approx(gamble.answer.usd_per_hour)
-    else:
-        alone, beside = promise.expected_alternative, gamble.answer
-        assert (alone.instance, alone.instance_count) == (beside.instance, beside.instance_count)
-        assert alone.usd_per_hour == beside.usd_per_hour < promise.answer.usd_per_hour
-    assert gamble.expected_alternative is None
+def test_the_price_of_certainty_is_true_of_any_market(asked: ServeRequest) -> None:
+    test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked)
 
 
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
@@ -145,12 +160,18 @@ def test_a_confidence_below_the_expected_value_is_refused(confidence: float) -> 
 def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     asked = ASKED["one small model"]
     words = {c: " ".join(page_as_text(plan_page(sure(asked, c)), 200).split()) for c in (0.5, 0.9)}
+    plan = plan_serve(SMALL["first tokens"])
+    cheap = next(x.winner.usd_per_hour for x in plan.certainty if x.winner)
+    rare = ServeRequest("llama-3.1-8b", 1.0, 1000, 200, gpus=["H100"])
+    said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plan_serve(rare)))
     assert "Holds at 90% confidence." in words[0.9]
     assert "Tight" not in words[0.9]
     assert "Tight: holds as expected, breaks at 90%." in words[0.5]
     assert "confidence 0.9 plans for it" in words[0.5]
-    assert "A gamble saves" in words[0.9]
-    assert "A gamble saves" not in words[0.5]
+    assert "Certainty" not in words[0.9] + words[0.5]
+    assert f"Certainty (--confidence), an hour: as expected {usd(cheap)}, " in said
+    assert "one benchmark of vllm on " in said
+    assert "Certainty costs nothing: " in free
 
 
 LONG = ServeRequest("llama-3.3-70b", 12.0, TokenCounts(16384.0), TokenCounts(300.0), "ttft.p95<1.5s")
