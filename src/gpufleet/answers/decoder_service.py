@@ -13,17 +13,15 @@ from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import RequestClass
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
-from gpufleet.optimize.looser import looser_limits
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
-from gpufleet.results.plan import Deployment, Energy, LooserLimit, ServePlan
+from gpufleet.results.plan import Deployment, Energy, ServePlan
 
 
 def of_plan(context: Context[Replicas]) -> dict[str, Any]:
-    """Tokens of a request, and what limits cost."""
+    """Tokens of a request."""
     question, solution = context.question, context.solution
     return {
         "num_active_parameters": num_active_parameters(solution.copies.model.arch),
@@ -31,7 +29,6 @@ def of_plan(context: Context[Replicas]) -> dict[str, Any]:
         "output_tokens": question.demand.workload.output_tokens,
         "num_classes": sum(1 for c in question.demand.workload.classes if c.name),
         **lengths_of(question.demand.workload.classes),
-        "looser_limits": [looser_limit(x) for x in looser_limits(question, solution)] if solution.ranked else [],
     }
 
 
@@ -109,22 +106,4 @@ def hours_at(
         working_gpus=replicas * p.gpus_per_replica,
         batch=running.batch,
         load_ratio=running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
-    )
-
-
-def looser_limit(found: FoundLooserLimit) -> LooserLimit:
-    """What one limit costs, as users get it."""
-    offer = found.priced.offer
-    return LooserLimit(
-        limit=found.limit.label,
-        limit_s=found.limit.limit_s,
-        lone_s=found.lone_s,
-        looser_s=found.looser_s,
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        price_kind=offer.price_kind.value,
-        instance_count=found.priced.placement.instance_count,
-        usd_per_hour=found.priced.usd_per_hour,
-        saved_ratio=found.saved_ratio,
     )

@@ -149,6 +149,8 @@ def on_own_machines(
         "flips": None,
         "mix": None,
         "looser_limits": [],
+        "levers": [],
+        "edges": [],
         "certainty": [],
         "notes": [*plan.notes, gives_way(plan)],
     }

@@ -131,9 +131,12 @@ def certainty_line(plan: ServicePlan) -> list[str]:
     if len(runs) == 1:
         return [f"Certainty costs nothing: {runs[0][0]} an hour as expected and at {percent(told[-1].confidence)}."]
     said = ", ".join(f"{sure_words([x.confidence for x in same])} {price}" for price, same in runs)
-    d, expected = plan.deployments[0], told[0]
-    is_paid = expected.winner is not None and expected.winner.usd_per_hour < d.usd_per_hour
-    narrower = f"; one benchmark of {d.engine} on {expected.gpu} narrows it" if is_paid else ""
+    d, expected = plan.deployments[0], told[0].winner
+    is_paid, gpu = (
+        expected is not None and expected.usd_per_hour < d.usd_per_hour,
+        "" if expected is None else expected.gpu,
+    )
+    narrower = f"; one benchmark of {d.engine} on {gpu} narrows it" if is_paid else ""
     return [f"Certainty (--confidence), an hour: {said}{narrower}."]
 
 

@@ -11,7 +11,7 @@ from pydantic import computed_field, field_serializer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
-from gpufleet.results.levers import CertaintyPrice
+from gpufleet.results.levers import CertaintyPrice, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
@@ -377,8 +377,9 @@ class ServePlan(ServicePlan):
     decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
     from request to request, `lengths_assumed`: which of them as in published traces, since nobody said how;
     `num_classes` of requests are told apart, and of one kind of request alone the 95th percentile is said.
-    `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests
-    replayed, where that was asked for.
+    `levers`: single changes of the question that save more than a quarter, the best first; `edges`: limits beside which
+    the choice changes. `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its
+    requests replayed, where that was asked for.
     """
 
     num_active_parameters: int
@@ -391,6 +392,8 @@ class ServePlan(ServicePlan):
     output_p95_tokens: float | None = None
     quality_costs: dict[str, str] = {}
     deployments: list[Deployment]
+    levers: list[Lever] = []
+    edges: list[LimitEdge] = []
     looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
     expected_alternative: Deployment | None = None

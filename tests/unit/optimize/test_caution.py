@@ -11,9 +11,8 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
-from gpufleet.report.numbers import significant, usd
+from gpufleet.report.numbers import significant, usd, usd_per_hour
 from gpufleet.report.plan import plan_page
-from gpufleet.report.plan_reasons import beside_lone
 from gpufleet.report.text import page_as_text
 
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<40s", rows=40)
@@ -77,7 +76,7 @@ def test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked: S
             continue
         told, rented = x.winner, typed.answer
         assert told.usd_per_hour == pytest.approx(rented.usd_per_hour)
-        assert (told.instance, told.instance_count, x.gpu) == (rented.instance, rented.instance_count, rented.gpu)
+        assert (told.instance, told.instance_count, told.gpu) == (rented.instance, rented.instance_count, rented.gpu)
 
 
 @pytest.mark.slow
@@ -185,16 +184,17 @@ def test_a_looser_limit_costs_what_is_said(asked: ServeRequest) -> None:
         limits = {**plan.objectives, x.limit: x.looser_s}
         again = plan_serve(replace(asked, slo=",".join(f"{name}<{s}s" for name, s in limits.items())))
         assert again.answer.usd_per_hour == pytest.approx(x.usd_per_hour)
-        assert again.answer.usd_per_hour <= 0.8 * plan.answer.usd_per_hour
+        assert again.answer.usd_per_hour < 0.75 * plan.answer.usd_per_hour
         assert x.lone_s < x.limit_s < x.looser_s <= 2.1 * x.limit_s
 
 
 def test_a_tight_limit_on_long_prompts_says_what_it_costs() -> None:
     plan = plan_serve(LONG)
     [costly] = plan.looser_limits
+    [lever] = [lever for lever in plan.levers if lever.limit == costly.limit]
+    assert (lever.value, lever.saved_ratio) == (costly.looser_s, costly.saved_ratio)
     words = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert f"ttft.p95 < 1.50 s is {beside_lone(1.5 / costly.lone_s)} a lone request's" in words
-    assert f"{costly.saved_ratio:.0%} less (" in words
+    assert f"{costly.saved_ratio:.0%} less, {usd_per_hour(costly.usd_per_hour)} with ttft.p95 up to" in words
 
 
 def test_latency_decides_only_where_a_limit_was_asked_for() -> None:
