@@ -18,7 +18,13 @@ from gpufleet.results.plan import ServePlan
 FORMER = Path(__file__).parent / "former"
 PLANS = ("service", "other_service", "infeasible")
 SINCE = {
-    "deployments": {"ranks": None, "binding": "", "price_age_ratio": 1.0, "doubt_ratio": 1.0},
+    "deployments": {
+        "ranks": None,
+        "binding": "",
+        "price_age_ratio": 1.0,
+        "sure_requests_per_s": None,
+        "doubt_ratio": 1.0,
+    },
     "rejections": {"code": "", "figures": {}},
     "relaxations": {"asked_s": None, "needed_s": None},
 }

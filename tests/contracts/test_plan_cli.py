@@ -48,7 +48,8 @@ def test_the_answer_stands_in_the_first_sentence_and_nothing_exceeds_80_columns(
     best = as_json(ask, *QUESTION, *SLO)["deployments"][0]
     sentence = " ".join(text.split("\n\n")[0].split())
     assert code == 0
-    assert sentence.startswith(f"llama-3.3-70b at 50 requests/s: {best['instance_count']}x {best['cloud']}")
+    asked = "llama-3.3-70b at 50 requests/s, 1,000 tokens in (p95 2,931 as in published traces), 300 out (p95 791): "
+    assert sentence.startswith(f"{asked}{best['instance_count']}x {best['cloud']}")
     assert f"${best['usd_per_hour']:,.2f}/h" in sentence
     assert f"${best['usd_per_month']:,.0f}/mo" in sentence
     assert f"${best['usd_per_million_output_tokens']:.2f} per 1M output tokens" in sentence
@@ -158,7 +159,7 @@ def test_a_proposed_relaxation_is_enough_when_it_is_asked_for(ask: Ask) -> None:
     code, text = ask(*QUESTION, *IMPOSSIBLE)
     every = as_json(ask, *QUESTION, *IMPOSSIBLE)["relaxations"]
     assert code == 3
-    assert text.startswith("llama-3.3-70b at 50 requests/s: no machine on offer meets every objective.")
+    assert ": no machine on offer meets every objective." in text.replace("\n", " ")
     needed = [r for r in every if r["needed_s"] is not None]
     assert needed
     limits = {"ttft.p95": "50ms", "tpot.p95": "4ms"} | {r["limit"]: r["needed"].replace(" ", "") for r in needed}

@@ -35,7 +35,7 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[WriterQuestion]:
     return questions
 
 
-def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the_other_gpus(
+def test_a_plan_with_four_follow_ups_solves_the_question_fp8_the_other_gpus_and_all_engines(
     solved: list[WriterQuestion],
 ) -> None:
     plan = plan_serve(ASKED)
@@ -44,9 +44,10 @@ def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the
     assert "fp8" in {w.name for w in lower.model.choices.palette.weight_formats}
     assert (lower.offers, lower.demand) == (asked.offers, asked.demand)
     asked_further(plan, why_not=["L40S:4"], flips=True, front=True, token_price="0.6/1.2")
-    [narrowed] = solved[2:]
+    narrowed, every_engine = solved[2:]
     assert {i.accelerator for i in narrowed.instances} == {"L40S"}
     assert narrowed.model.choices.gpus_per_replica == (4,)
+    assert len(every_engine.model.choices.palette.engines) > 1
 
 
 def test_writing_a_plan_down_solves_nothing(solved: list[WriterQuestion]) -> None:

@@ -9,35 +9,39 @@ from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, workin
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.architecture.parameters import num_active_parameters
+from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import RequestClass
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
-from gpufleet.optimize.looser import looser_limits
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
-from gpufleet.results.plan import Deployment, Energy, LooserLimit, ServePlan
+from gpufleet.results.plan import Deployment, Energy, ServePlan
 
 
 def of_plan(context: Context[Replicas]) -> dict[str, Any]:
-    """Tokens of a request, and what limits cost."""
+    """Tokens of a request."""
     question, solution = context.question, context.solution
     return {
         "num_active_parameters": num_active_parameters(solution.copies.model.arch),
         "input_tokens": question.demand.workload.input_tokens,
         "output_tokens": question.demand.workload.output_tokens,
         "num_classes": sum(1 for c in question.demand.workload.classes if c.name),
-        "lengths_differ": lengths_that_differ(question.demand.workload.classes),
-        "looser_limits": [looser_limit(x) for x in looser_limits(question, solution)] if solution.ranked else [],
+        **lengths_of(question.demand.workload.classes),
     }
 
 
-def lengths_that_differ(classes: Sequence[RequestClass]) -> list[str]:
-    """Which tokens differ from request to request."""
+def lengths_of(classes: Sequence[RequestClass]) -> dict[str, Any]:
+    """Which tokens differ from request to request and how far, and of which nobody said how."""
     counts = {"input": [c.input_tokens for c in classes], "output": [c.output_tokens for c in classes]}
-    return [name for name, of_classes in counts.items() if not all(tokens.is_alike for tokens in of_classes)]
+    differ = {name: [t for t in of_classes if not t.is_alike] for name, of_classes in counts.items()}
+    is_one_kind = len(classes) == 1 and not classes[0].name
+    return {
+        "lengths_differ": [name for name, spread in differ.items() if spread],
+        "lengths_assumed": [name for name, t in differ.items() if any(isinstance(c, AssumedCounts) for c in t)],
+        **{f"{name}_p95_tokens": spread[0].at("p95") for name, spread in differ.items() if spread and is_one_kind},
+    }
 
 
 def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
@@ -102,22 +106,4 @@ def hours_at(
         working_gpus=replicas * p.gpus_per_replica,
         batch=running.batch,
         load_ratio=running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
-    )
-
-
-def looser_limit(found: FoundLooserLimit) -> LooserLimit:
-    """What one limit costs, as users get it."""
-    offer = found.priced.offer
-    return LooserLimit(
-        limit=found.limit.label,
-        limit_s=found.limit.limit_s,
-        lone_s=found.lone_s,
-        looser_s=found.looser_s,
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        price_kind=offer.price_kind.value,
-        instance_count=found.priced.placement.instance_count,
-        usd_per_hour=found.priced.usd_per_hour,
-        saved_ratio=found.saved_ratio,
     )

@@ -12,6 +12,7 @@ from gpufleet.answers.rented import machines_of
 from gpufleet.catalog.run_ranges import CLOSED_FORM, load_run_ranges, range_of
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of, statistic_of
+from gpufleet.optimize.certainty import sure_requests_per_s
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import Placement
@@ -61,6 +62,7 @@ def rented_service(
         "batch": running.batch,
         "latency": latency,
         "requests_per_s_capacity": capacity,
+        "sure_requests_per_s": p.replicas * sure_requests_per_s(found, p.row),
         "load_ratio": running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
         "headroom_ratio": capacity.value / rate - 1,
         "usd_per_hour": priced.usd_per_hour,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from gpufleet.answers.service_figures import (
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.dated import cheaper_if_true
 from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.promise import as_expected
 from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.performance.uncertainty import Bounds
@@ -83,7 +81,6 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         busiest_requests_per_s=demand.busiest_requests_per_s or None,
         confidence=demand.confidence,
         missed_confidence=asked.missed_confidence,
-        expected_alternative=expected_alternative(kind, context),
         inputs=asked.inputs,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         deployments=deployments,
@@ -98,16 +95,6 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         input_hash=asked.input_hash,
         **kind.of_plan(context),
     )
-
-
-def expected_alternative(kind: ServiceKind[C, R, P], context: Context[C]) -> R | None:
-    """What would be rented if limits had to hold as expected only, where that costs less."""
-    if not context.solution.ranked:
-        return None
-    gamble = as_expected(context.question, context.solution)
-    if gamble is None or gamble.ranked[0].usd_per_hour >= context.solution.ranked[0].usd_per_hour:
-        return None
-    return deployment(kind, replace(context, solution=gamble), gamble.ranked[0])
 
 
 def deployment(kind: ServiceKind[C, R, P], context: Context[C], priced: PricedPlacement) -> R:

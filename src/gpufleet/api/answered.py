@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.certainty import certainty_of
 from gpufleet.answers.job_plan import JobContext, JobKind, job_plan
 from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
@@ -13,6 +14,7 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.to_be_had import supply_notes
 from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog
+from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.copies.protocol import Copies
 from gpufleet.questions.fields import ServiceRequest
 from gpufleet.results.job import JobPlan, RentedJob
@@ -38,8 +40,11 @@ def answered_service(
     bill = rest_of_bill(plan.deployments[0], plan.all_hours_requests_per_s, tables.bill_lines)
     had = supply_notes(plan.deployments, tables, request.easily_had)
     beside = {"notes": [*had, *said, *plan.notes], "spot_alternative": on_spot, "rest_of_bill": bill}
-    missing = missing_prices(context.question, context.solution, request, tables)
-    return plan.model_copy(update={**beside, "missing_prices": missing})
+    question, solution = context.question, context.solution
+    missing = missing_prices(question, solution, request, tables)
+    is_asked = request.confidence is not None or solution.found.caution is None
+    certainty = [] if is_asked else certainty_of(question, solution, Contest.of(question, solution))
+    return plan.model_copy(update={**beside, "missing_prices": missing, "certainty": certainty})
 
 
 def answered_job(kind: JobKind[C, RJ, PJ], context: JobContext[C], asked: Asked, tables: Catalog) -> PJ:

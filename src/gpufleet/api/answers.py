@@ -9,6 +9,7 @@ from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serialize
 
 from gpufleet.domain.requests import Requests
 from gpufleet.results.flips import Flip
+from gpufleet.results.levers import Lever
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.verification import Verification
 
@@ -58,6 +59,12 @@ class ServeAnswer(ServePlan):
 
         return what_flips(self._prepared)
 
+    def every_lever(self) -> list[Lever]:
+        """Single changes of the question that save much, those among them for which it is solved again."""
+        from gpufleet.api.levers import dear_levers
+
+        return dear_levers(self._prepared, self)
+
     def pareto(self, figure: str | None = None) -> Front:
         """Deployments that none beats in both cost and a latency figure such as 'ttft.p95'."""
         from gpufleet.api.inquiries import pareto
@@ -104,7 +111,7 @@ def asked_further(
     """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
     found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
     if plan.deployments:
-        found |= {"flips": plan.what_flips()} if flips else {}
+        found |= {"flips": plan.what_flips(), "levers": plan.every_lever()} if flips else {}
         found |= {"front": plan.pareto()} if front else {}
         found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
     if grid_g_co2_per_kwh is not None:

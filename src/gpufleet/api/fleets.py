@@ -122,7 +122,7 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
         return plan
     answer = deployment(encoder_service.SERVICE, Context.of(question, solution), priced)
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    changed = {"deployments": [answer, *others], "notes": [*plan.notes, gives_way(plan)]}
+    changed = {"deployments": [answer, *others], "certainty": [], "notes": [*plan.notes, gives_way(plan)]}
     return plan.model_copy(update=changed)
 
 
@@ -149,6 +149,9 @@ def on_own_machines(
         "flips": None,
         "mix": None,
         "looser_limits": [],
+        "levers": [],
+        "edges": [],
+        "certainty": [],
         "notes": [*plan.notes, gives_way(plan)],
     }
     return plan.model_copy(update=changed)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import date
 from os import PathLike
 from typing import Any
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.certainty import certainty_of
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.mix import mixed_deployment
@@ -18,6 +21,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
+from gpufleet.api.levers import told_levers
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.other_ways import other_ways
 from gpufleet.api.prepared import Prepared, prepare
@@ -31,6 +35,7 @@ from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
@@ -89,12 +94,15 @@ def answered(prepared: Prepared) -> ServeAnswer:
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.ranked, tables)
     launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
+    standing, lower = Standing.of(question, solution), lower_precision_alternative(prepared, plan)
     alternatives = {
         "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot and deployment(SERVICE, context, spot),
         "missing_prices": missing_prices(question, solution, request, tables),
-        "flips": flips_of(price_flips(Standing.of(question, solution))),
-        "lower_precision_alternative": lower_precision_alternative(prepared, plan),
+        "flips": flips_of(price_flips(standing)),
+        "certainty": certainty_of(question, solution, standing.contest) if request.confidence is None else [],
+        "lower_precision_alternative": lower,
+        **told_levers(prepared, standing.contest, lower),
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
     beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
@@ -125,13 +133,28 @@ def with_every_source(plan: ServePlan, question: WriterQuestion, tables: Catalog
     winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
     named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
     named |= {(x.cloud, x.region, x.instance, x.price_kind) for x in plan.looser_limits}
-    flipped = [
-        (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
-    ]
-    used = [*price_days([*plan.deployments, *beside]), *flipped]
+    told = [x.winner for x in plan.certainty] + [x.winner for x in plan.levers]
+    told += [w for edge in plan.edges for w in (edge.tighter, edge.looser)]
+    named |= {(w.cloud, w.region, w.instance, w.price_kind) for w in told if w is not None}
+    used = [*price_days([*plan.deployments, *beside]), *days_of(named, question.offers, tables.offers)]
     if plan.pools is not None:
         used += [(pool.price_source, pool.price_as_of) for pool in (plan.pools.prefill, plan.pools.decode)]
     return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
+
+
+def days_of(
+    named: Collection[tuple[str, str, str, str]], asked: Sequence[Offer], known: Sequence[Offer]
+) -> list[tuple[str, date]]:
+    """Source and day of each of these prices: of the offers that were asked about, else of all that are known."""
+    offers = [o for o in asked if key_of_price(o) in named]
+    others = set(named) - {key_of_price(o) for o in offers}
+    offers += [o for o in known if key_of_price(o) in others] if others else []
+    return [(o.source, o.as_of) for o in offers]
+
+
+def key_of_price(offer: Offer) -> tuple[str, str, str, str]:
+    """What a plan says of a price: the machine type, where it is and how it is bought."""
+    return offer.cloud, offer.region, offer.instance, offer.price_kind.value
 
 
 def with_mix(plan: ServePlan, prepared: Prepared) -> ServePlan:

@@ -181,9 +181,9 @@ def refuse_empty_values(arguments: Sequence[str]) -> None:
 
 def answer_counts(text: str) -> TokenCounts | float:
     """Tokens of answers; a lone word is checked for being a file's name."""
-    from gpufleet.inputs.token_counts import parse_token_counts
+    from gpufleet.inputs.token_counts import parse_token_counts, says_more
 
-    return parse_token_counts(text) if "=" in text else answer_tokens(text)
+    return parse_token_counts(text) if says_more(text) else answer_tokens(text)
 
 
 def answer_tokens(text: str) -> float:

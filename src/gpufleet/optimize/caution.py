@@ -8,9 +8,9 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.domain.interruption import Spread
 from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.serving import Lengths
+from gpufleet.performance.serving import Lengths, decode_step_s
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import time_bounds
+from gpufleet.performance.uncertainty import has_waiting_host, time_bounds
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 
@@ -80,8 +80,9 @@ class Caution:
         """
         if confidence == EXPECTED:
             return None
-        rows = np.ones(len(model.candidates))
-        columns = [time_bounds(model, b * rows, lengths) for b in batch]
+        each = np.repeat(batch[:, None], len(model.candidates), axis=1)
+        steps_s = decode_step_s(model, each, lengths) if has_waiting_host(model) else each
+        columns = [time_bounds(model, b, lengths, step_s) for b, step_s in zip(each, steps_s, strict=True)]
         ttft, tpot = (
             slow_ratio(confidence, np.stack([column[name].high_ratio for column in columns], axis=1))
             for name in ("ttft", "tpot")

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from gpufleet.domain.slo import Limit
-from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank, within_budget
-from gpufleet.optimize.placement import place_all
-from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.certainty import cheapest
+from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.flips import Winner
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import at_limit
 from gpufleet.records import dataclass
 
-LEAST_SAVING_RATIO = 0.2
+LEAST_SAVING_RATIO = 0.25
 LITTLE_LOOSER, MUCH_LOOSER = 4 / 3, 2.0
 
 
@@ -25,43 +25,40 @@ class LooserLimit:
     limit: Limit
     lone_s: float
     looser_s: float
-    priced: PricedPlacement
+    winner: Winner
     saved_ratio: float
 
 
-def looser_limits(question: AnyQuestion, solution: AnySolution) -> list[LooserLimit]:
-    """For each limit the looser value, by a third or else twice as much, that saves a fifth of the cost."""
-    answer = solution.ranked[0]
+def looser_limits(question: AnyQuestion, solution: AnySolution, contest: Contest) -> list[LooserLimit]:
+    """For each limit the looser value, by a third or else twice as much, that saves a quarter of the cost."""
     found = []
     for limit in question.demand.workload.slo.limits:
-        lone_s = float(np.min(solution.found.planned_s(limit.label)[answer.placement.row]))
-        much = cheaper_at(question, solution, limit, lone_s, MUCH_LOOSER)
-        if much is not None and much.saved_ratio >= LEAST_SAVING_RATIO:
-            little = cheaper_at(question, solution, limit, lone_s, LITTLE_LOOSER)
-            found.append(little if little is not None and little.saved_ratio >= LEAST_SAVING_RATIO else much)
+        tried = (cheaper_at(question, solution, contest, limit, ratio) for ratio in (MUCH_LOOSER, LITTLE_LOOSER))
+        much = next(tried)
+        if much is not None:
+            found.append(next(tried) or much)
     return found
 
 
 def cheaper_at(
-    question: AnyQuestion, solution: AnySolution, limit: Limit, lone_s: float, ratio: float
+    question: AnyQuestion, solution: AnySolution, contest: Contest, limit: Limit, ratio: float
 ) -> LooserLimit | None:
-    """The same question with one limit loosened: curves stay, capacities, machines and ranking are found anew."""
+    """The same question with one limit loosened, where it saves enough: capacities and machines are found anew."""
     looser_s = round_figure(limit.limit_s * ratio)
-    found = at_limit(solution.found, limit, looser_s)
-    placements = place_all(question.instances, solution.copies, found, question.demand)
-    priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
-    paid = within_budget(priced, question.purse.most_usd_per_hour, Rejections())
-    if not paid:
+    winner = cheapest(contest, at_limit(solution.found, limit, looser_s), question.demand)
+    if winner is None:
         return None
-    saved_ratio = 1 - paid[0].usd_per_hour / solution.ranked[0].usd_per_hour
-    return LooserLimit(limit, lone_s, looser_s, paid[0], saved_ratio)
+    answer = solution.ranked[0]
+    saved_ratio = 1 - winner.usd_per_hour / answer.usd_per_hour
+    lone_s = float(np.min(solution.found.planned_s(limit.label)[answer.placement.row]))
+    return LooserLimit(limit, lone_s, looser_s, winner, saved_ratio) if saved_ratio > LEAST_SAVING_RATIO else None
 
 
-def round_figure(seconds: float) -> float:
-    """A time in two digits, rounded up.
+def round_figure(seconds: float, digits: int = 2) -> float:
+    """A time in two digits, or more, rounded up.
 
-    >>> round_figure(2.0000001), round_figure(0.5321)
-    (2.0, 0.54)
+    >>> round_figure(2.0000001), round_figure(0.5321), round_figure(12.24, 3)
+    (2.0, 0.54, 12.3)
     """
-    scale = 10.0 ** (1 - math.floor(math.log10(seconds)))
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(seconds)))
     return math.ceil(round(seconds * scale, 3)) / scale

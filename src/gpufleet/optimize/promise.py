@@ -7,14 +7,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpufleet.domain.confidence import EXPECTED
-from gpufleet.optimize.copies.protocol import C_co, Copies, Model
+from gpufleet.optimize.copies.protocol import Copies, Model
 from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.helping import is_sensible
-from gpufleet.optimize.market import bought
-from gpufleet.optimize.placement import place_all
-from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import AnySolution, ServeQuestion, ServeSolution, priced_by_date
-from gpufleet.optimize.size import without_caution
+from gpufleet.optimize.service import AnySolution, ServeQuestion
 
 M = TypeVar("M", bound=Model[Copies])
 S = TypeVar("S", bound=AnySolution)
@@ -42,13 +38,3 @@ def solved_as_promised(
 def missed_confidence(asked: ServeQuestion[M], kept: ServeQuestion[M]) -> float | None:
     """The confidence of a question that gave way; None where it is kept."""
     return None if kept.demand.confidence == asked.demand.confidence else asked.demand.confidence
-
-
-def as_expected(question: ServeQuestion[Model[C_co]], solution: ServeSolution[C_co]) -> ServeSolution[C_co] | None:
-    """What would be rented if limits had to hold as expected only, where the solution keeps them more surely."""
-    if solution.found.caution is None:
-        return None
-    found, demand = without_caution(solution.found), replace(question.demand, confidence=EXPECTED)
-    placements = place_all(question.instances, solution.copies, found, demand)
-    ranked = bought(priced_by_date(placements, question), question.offers, question.purse, Rejections())
-    return replace(solution, found=found, ranked=ranked, placements=placements) if ranked else None

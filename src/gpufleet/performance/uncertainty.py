@@ -18,7 +18,7 @@ from gpufleet.performance.recurrence import (
     borrows_full_attention,
     is_timed_by_formula,
 )
-from gpufleet.performance.serving import Lengths, host_times, phases
+from gpufleet.performance.serving import Lengths, decode_step_s, host_times
 from gpufleet.performance.shared_steps import step_rules
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
@@ -50,8 +50,12 @@ def fastest_token_s(arch: Architecture, weights: WeightFormat, layout: Layout, b
     return layout.pp * read_bytes / bandwidth_bytes_per_s
 
 
-def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[str, Bounds]:
+def time_bounds(
+    model: StepModel, batch: FloatArray, lengths: Lengths, step_s: FloatArray | None = None
+) -> dict[str, Bounds]:
     """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where less is known.
+
+    `step_s`: the decode steps at that batch, where they are known already.
 
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TPOT x exp(log_experts) where
@@ -65,19 +69,24 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     own = known.tpot_squared, known.ttft_squared * _regime_ratio(model, batch) ** 2
     tpot, ttft = (squared + lent + beyond for squared, lent in zip(own, known.lent_squared, strict=True))
     return {
-        "tpot": _bounds(tpot + _host_squared(model, batch, lengths)),
+        "tpot": _bounds(tpot + _host_squared(model, batch, lengths, step_s)),
         "ttft": _bounds(ttft + _vision_squared(model)),
     }
 
 
-def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths, step_s: FloatArray | None) -> FloatArray:
     """Squared ln factors of a decode step whose host takes the least or the most for sequences and for exchanges."""
     further_s, exchanges_s = model.once(further_range_s), model.once(exchange_range_s)
-    if not (further_s.any() or exchanges_s.any()):
+    if not has_waiting_host(model):
         return further_s
-    step_s = phases(model, batch, lengths).decode_step_s
+    step_s = decode_step_s(model, batch, lengths) if step_s is None else step_s
     sequences_s = further_s * np.maximum(batch - 1, 0.0)
     return np.asarray(np.log(1.0 + sequences_s / step_s) ** 2 + np.log1p(np.maximum(exchanges_s / step_s, -0.5)) ** 2)
+
+
+def has_waiting_host(model: StepModel) -> bool:
+    """Whether a host that works while the device waits makes any step less certain."""
+    return bool(model.once(further_range_s).any() or model.once(exchange_range_s).any())
 
 
 def further_range_s(model: StepModel) -> FloatArray:

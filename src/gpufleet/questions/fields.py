@@ -56,7 +56,7 @@ DEFAULT_STEADY = 0.2
 
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
-IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k.", LOAD, name="in", has_parts=True)
+IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
     text("TOKENS"),
     "Tokens of an answer.",

@@ -224,7 +224,7 @@ def answer_cells(d: RentedService) -> dict[str, object]:
         "bought": kind(d),
         "gpus": gpus(d),
         "shape": f"{d.replicas}x {d.layout}" if isinstance(d, Deployment) else f"{d.replicas}x",
-        "spare": percent(d.headroom_ratio),
+        "spare": percent(d.spare_ratio),
         "range": "tight" if d.is_tight else "holds",
         "binds": d.binding_limit,
     }

@@ -182,7 +182,7 @@ def part_row(part: MixPart) -> Row:
         "share": percent(part.share_ratio),
         "rate": significant(part.requests_per_s),
         "had": "any number" if part.can_be_had is None else count(part.can_be_had),
-        "spare": spare(d.headroom_ratio),
+        "spare": spare(d.spare_ratio),
         "bought": d.price_kind.replace("_", " "),
         "place": "any" if d.region == EVERYWHERE else d.region,
         "verdict": "tight" if d.is_tight else "holds",

@@ -9,7 +9,7 @@ from datetime import date
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables
-from gpufleet.report.numbers import amount, several, usd, usd_per_hour
+from gpufleet.report.numbers import amount, count, several, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
@@ -33,6 +33,7 @@ from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.today import Today
 
 SCREEN_REFUSALS = 4
+AS_PUBLISHED = "as in published traces"
 
 
 def plan_page(
@@ -121,8 +122,22 @@ def lengths_text(plan: ServePlan) -> str:
 
 
 def asked_text(plan: ServePlan) -> str:
-    """The model and its rate."""
-    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    """The model, its rate, and how long requests are, with the spread that counts as much as the mean."""
+    kinds = f" in {plan.num_classes} classes" if plan.num_classes > 1 else ""
+    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{kinds}, {spread_text(plan)}"
+
+
+def spread_text(plan: ServePlan) -> str:
+    """Tokens of prompts and answers, the 95th percentile where they differ, and that nobody said so.
+
+    Of several classes the means.
+    """
+    ends = {"input": plan.input_p95_tokens, "output": plan.output_p95_tokens}
+    said = {name: [] if p95 is None else [f"p95 {count(p95)}"] for name, p95 in ends.items()}
+    for name in plan.lengths_assumed[:1]:
+        said[name] = [*said[name], AS_PUBLISHED]
+    prompts, answers = (f" ({' '.join(words)})" if words else "" for words in said.values())
+    return f"{amount(plan.input_tokens)} tokens in{prompts}, {amount(plan.output_tokens)} out{answers}"
 
 
 def headline(plan: ServePlan) -> str:

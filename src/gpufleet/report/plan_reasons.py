@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpufleet.report.levers import is_told
 from gpufleet.report.mixed import mixed_price
-from gpufleet.report.numbers import count, duration, percent, plural, significant, usd, usd_per_hour
+from gpufleet.report.numbers import count, percent, plural, significant, usd, usd_per_hour
 from gpufleet.report.plan_further import machines_of
 from gpufleet.report.rented import about, machines
 from gpufleet.report.service_page import LOAD, OwnReasons
@@ -11,8 +12,7 @@ from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.units import PERCENT
 
 EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
-MULTIPLE_OF_LONE = 2.0
-ROOM, USD_PER_HOUR = "KV room", "USD/h"
+ROOM, USD_PER_HOUR, PRECISION = "KV room", "USD/h", "precision"
 
 
 def own_reasons(plan: ServePlan, *, is_alone: bool = True) -> OwnReasons:
@@ -23,19 +23,20 @@ def own_reasons(plan: ServePlan, *, is_alone: bool = True) -> OwnReasons:
         load_line(d),
         f"{usd(d.usd_per_request)} per request, ",
         quality=[*quality_line(plan), *cache_line(plan)],
-        looser=looser_lines(plan),
+        is_limit_told=bool(plan.looser_limits),
         cheaper=lower_precision_line(plan),
-        further=[*flip_line(plan, " More: --flips." if is_alone else ""), *mix_line(plan, is_alone)],
+        further=mix_line(plan, is_alone),
+        flips=flip_line(plan, " More: --flips." if is_alone else ""),
     )
 
 
 def layout_line(d: Deployment) -> str:
     """Replicas, layout, formats, engine and GPUs without work."""
     size = plural(d.gpus_per_replica, "GPU") + (" each" if d.replicas > 1 else "")
-    idle = "no GPU idle" if not d.idle_gpus else f"{plural(d.idle_gpus, 'GPU')} idle but paid for"
+    idle = f"; {plural(d.idle_gpus, 'GPU')} idle but paid for" if d.idle_gpus else ""
     return (
         f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with {d.engine}, "
-        f"KV cache {d.kv_precision}; {idle}."
+        f"KV cache {d.kv_precision}{idle}."
     )
 
 
@@ -82,29 +83,10 @@ def cache_line(plan: ServePlan) -> list[str]:
     return [f"{default}, in addition to the quality cost of the weights; --kv-precision bf16 keeps it at 16 bits."]
 
 
-def looser_lines(plan: ServePlan) -> list[str]:
-    """What looser limits would save, where it is much."""
-    return [
-        f"{x.limit} < {duration(x.limit_s)} is {beside_lone(x.limit_s / x.lone_s)} a lone request's "
-        f"{duration(x.lone_s)}; at {duration(x.looser_s)} the cheapest plan costs {usd_per_hour(x.usd_per_hour)}, "
-        f"{percent(x.saved_ratio)} less ({x.instance_count}x {x.cloud} {x.instance.removeprefix('Standard_')})."
-        for x in plan.looser_limits
-    ]
-
-
-def beside_lone(ratio: float) -> str:
-    """How far a limit lies above what a lone request takes.
-
-    >>> beside_lone(1.07), beside_lone(2.43)
-    ('7% above', '2.4 times')
-    """
-    return f"{percent(ratio - 1)} above" if ratio < MULTIPLE_OF_LONE else f"{significant(ratio, 2)} times"
-
-
 def lower_precision_line(plan: ServePlan) -> list[str]:
     """What a checkpoint of lower precision would save."""
     d = plan.lower_precision_alternative
-    if d is None:
+    if d is None or is_told(plan, PRECISION):
         return []
     run = f"{machines(d)}, {d.layout}"
     return [f"With {d.weight_format} weights {about(d)}{usd_per_hour(d.usd_per_hour)} ({run}): --precision fp8."]

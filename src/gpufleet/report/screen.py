@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines
 
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
+LEAST_ROWS, LEAST_REJECTIONS = 3, 1
 MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
@@ -35,20 +36,24 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
 
 
-def screen_ranking(table: Table, width: int, num_rows: int | None) -> Table:
-    """The first rows of a ranking; on a narrow page its essential columns alone."""
+def screen_ranking(table: Table, width: int, num_rows: int | None, taken: int = 0) -> Table:
+    """The first rows of a ranking, fewer where other parts took lines; on a narrow page its essential columns alone."""
     columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE or c.qualifies]
-    return replace(table, columns=columns, rows=table.rows[: num_rows or NUM_ROWS], notes=[])
+    return replace(table, columns=columns, rows=table.rows[: num_rows or max(NUM_ROWS - taken, LEAST_ROWS)], notes=[])
 
 
-def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int) -> Table:
-    """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked."""
+def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, taken: int = 0) -> Table:
+    """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked.
+
+    Fewer where other parts have `taken` more lines than rows of the ranking made room for.
+    """
     if Detail.REJECTED in details or not rejections:
         return rejection_table(rejections, everything=True)
     telling = [r for r in rejections if r.code not in LAYOUTS_OF_TRAINING] or rejections
     ordered = sorted(telling, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
+    most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - taken, LEAST_REJECTIONS))
     total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
-    lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:NUM_REJECTIONS]]
+    lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:most]]
     title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"
     return lines_table(title, [cut(line, width - MARGIN) for line in lines])
 

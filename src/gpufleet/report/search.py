@@ -10,7 +10,7 @@ from gpufleet.provenance import day_in_words
 from gpufleet.report.numbers import count, plural
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
-from gpufleet.results.plan import PriceSource, RejectionCount, ServicePlan
+from gpufleet.results.plan import PriceSource, RejectionCount, ServePlan, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SHOWN_REJECTIONS = 6
 TIGHTER = "A tighter limit takes far more machines than the load does."
 SPREAD = "spread of lengths"
+AS_PUBLISHED = "as published"
 NOTHING_HELPS = "No change of one of its parts helps, and none of two of them by the same factor up to 10."
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
@@ -73,8 +74,10 @@ def preferred_line(inputs: Sequence[Input]) -> list[str]:
 
 
 def assumed_line(plan: ServicePlan) -> list[str]:
-    """Inputs of a plan that nobody gave."""
-    return assumed_words(plan.inputs)
+    """Inputs of a plan that nobody gave; how lengths spread stands in the headline of a model that writes."""
+    is_said = isinstance(plan, ServePlan) and bool(plan.lengths_assumed)
+    short = {"value": AS_PUBLISHED}
+    return assumed_words([i.model_copy(update=short) if is_said and i.name == SPREAD else i for i in plan.inputs])
 
 
 def assumed_words(inputs: Sequence[Input]) -> list[str]:

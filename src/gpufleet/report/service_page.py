@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
+from gpufleet.report.levers import bill_table, is_told, lines_taken
 from gpufleet.report.numbers import (
     count,
     percent,
@@ -47,7 +49,6 @@ from gpufleet.report.search import (
 from gpufleet.report.service_reasons import (
     binding_line,
     capacity_line,
-    gamble_line,
     hours_line,
     idle_line,
     kind,
@@ -62,7 +63,7 @@ from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_
 from gpufleet.results.plan import RentedService, ServicePlan
 
 P_contra = TypeVar("P_contra", bound=ServicePlan, contravariant=True)
-LOAD = "load"
+LOAD, PRICE_KIND, SPOT = "load", "price_kind", "spot"
 FORMULAS = (
     ("capacity", "replicas x the highest rate at which one keeps all objectives and load <= 0.95"),
     ("headroom", "capacity / rate - 1"),
@@ -74,16 +75,17 @@ FORMULAS = (
 class OwnReasons:
     """Lines of a kind of model: how replicas lie, how full they are, what parts cost, then those only it has.
 
-    `looser`: what looser limits would save, said in the place of GPUs that are mostly idle.
+    `is_limit_told`: what a looser limit would save stands above, and says why GPUs are mostly idle.
     """
 
     layout: str
     load: str
     price: str
     quality: Sequence[str] = ()
-    looser: Sequence[str] = ()
+    is_limit_told: bool = False
     cheaper: Sequence[str] = ()
     further: Sequence[str] = ()
+    flips: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -143,19 +145,22 @@ def screen_tables(
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
     own, has_limits = words.reasons(plan), Detail.LIMITS in details
-    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, own))
+    bill = bill_table(plan, width)
+    taken = lines_taken(bill, width)
+    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, own, bool(bill)))
     return [
+        *bill,
         why,
         *([objective_table(plan, words.work(plan))] if has_limits else []),
-        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, taken),
         *bill_tables(plan),
         *started,
-        screen_rejections(plan.rejections, details, width),
+        screen_rejections(plan.rejections, details, width, taken),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
 
-def short_reasons(plan: ServicePlan, own: OwnReasons) -> list[str]:
+def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool) -> list[str]:
     """The reasons that matter most, those first that say what the answer is and how surely it holds."""
     d = plan.deployments[0]
     binds = f"{d.binding_limit} binds." if d.binding in plan.objectives else binding_line(plan, d)
@@ -170,11 +175,10 @@ def short_reasons(plan: ServicePlan, own: OwnReasons) -> list[str]:
         *until_line(d),
         *own_line(d),
         *surer_line(plan),
-        *gamble_line(plan),
         *own.cheaper,
-        *(spot_line(plan) if is_spot_cheaper else []),
-        *own.looser,
+        *(spot_line(plan) if is_spot_cheaper and not is_told(plan, PRICE_KIND, SPOT) else []),
         *own.further,
+        *([] if is_bill_told else own.flips),
     ]
     return lines[:NUM_REASONS]
 
@@ -198,7 +202,7 @@ def answer_tables(plan: P, words: ServiceWords[P], width: int, front: Sequence[T
     ranking = ranking_table(plan, words.columns(plan), width)
     drawn = ranking if front else with_picture(ranking, plan)
     why, latency = why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan))
-    return [latency, *front, why, drawn, *bill_tables(plan)]
+    return [latency, *front, *bill_table(plan), why, drawn, *bill_tables(plan)]
 
 
 def with_picture(ranking: Table, plan: ServicePlan) -> Table:
@@ -228,14 +232,21 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    carried = f"carries {significant(d.requests_per_s_capacity.value)} requests/s"
     return [
         verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight)),
         Fact("Per month", total(d, usd, d.usd_per_month), total(d, usd_per_hour, d.usd_per_hour)),
         rented_fact(d, kind(d)),
-        Fact("Spare", spare(d.headroom_ratio), f"{percent(plan.headroom_wanted_ratio)} wanted; {carried}"),
+        Fact("Spare", spare(d.spare_ratio), carried_words(plan, d)),
         Fact(unit[:1].upper() + unit[1:], total(d, usd, unit_usd)),
     ]
+
+
+def carried_words(plan: ServicePlan, d: RentedService) -> str:
+    """How much is carried how surely, and as expected."""
+    expected = f"{significant(d.requests_per_s_capacity.value)} requests/s as expected"
+    if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
+        return f"carries {expected}"
+    return f"carries {significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, {expected}"
 
 
 def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
@@ -252,15 +263,14 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         *own.quality,
         *steadier_line(plan),
         *surer_line(plan),
-        *gamble_line(plan),
         *hours_line(d),
         *until_line(d),
         *own_line(d),
-        *own.looser,
-        *([] if own.looser else idle_line(plan, d)),
+        *([] if own.is_limit_told else idle_line(plan, d)),
         *own.cheaper,
         *spot_line(plan),
         *own.further,
+        *own.flips,
     ]
     return lines_table("Why this one", lines)
 

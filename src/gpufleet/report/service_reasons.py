@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -12,14 +14,15 @@ from gpufleet.report.numbers import (
     headroom,
     percent,
     plural,
-    ranged,
     roughly,
     significant,
+    usd,
     usd_per_hour,
     wanted_beside,
 )
 from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
+from gpufleet.results.levers import CertaintyPrice
 from gpufleet.results.plan import RentedService, ServicePlan
 
 if TYPE_CHECKING:
@@ -68,13 +71,24 @@ def kind(d: RentedService) -> str:
 
 
 def capacity_line(plan: ServicePlan, d: RentedService) -> str:
-    """What all replicas carry beside what is asked."""
-    c = d.requests_per_s_capacity
-    carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
-    busiest = plan.busiest_requests_per_s
+    """What all replicas carry as surely as the plan promises, and as expected, beside what is asked."""
+    busiest, wanted = plan.busiest_requests_per_s, wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)
     also = "" if busiest is None else f", and {amount(busiest)}/s in the busiest stretch"
-    return f"Carries {carried}: {has}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted{also}."
+    expected = f"{significant(d.requests_per_s_capacity.value)}"
+    if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
+        return f"Carries {expected} requests/s as expected: {beside_rate(d.headroom_ratio)}, {wanted} wanted{also}."
+    sure = f"{significant(d.sure_requests_per_s)} requests/s at {percent(plan.confidence)} confidence"
+    more = f"{expected} as expected, {headroom(d.headroom_ratio)} ({wanted} wanted{also})"
+    return f"Carries {sure}, {beside_rate(d.spare_ratio)}; {more}."
+
+
+def beside_rate(spare_ratio: float) -> str:
+    """How much more than asked is carried.
+
+    >>> beside_rate(0.32), beside_rate(9.5)
+    ('32% headroom', '10.5x what is asked')
+    """
+    return headroom(spare_ratio) + ("" if spare_ratio >= MULTIPLE_FROM else " headroom")
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
@@ -108,14 +122,37 @@ def tight_words(plan: ServicePlan) -> str:
     return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
-def gamble_line(plan: ServicePlan) -> list[str]:
-    """What limits that hold as expected only would save."""
-    d = plan.expected_alternative
-    if d is None:
+def certainty_line(plan: ServicePlan) -> list[str]:
+    """What the cheapest plan costs at each confidence, and what would narrow the range that is paid for."""
+    told = plan.certainty
+    if not told:
         return []
-    saved = 1 - d.usd_per_hour / plan.deployments[0].usd_per_hour
-    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)} ({machines(d)})"
-    return [f"A gamble saves {percent(saved)}: {price} holds as expected only (--confidence 0.5)."]
+    runs = [(price, list(same)) for price, same in groupby(told, key=certain_price)]
+    if len(runs) == 1:
+        return [f"Certainty costs nothing: {runs[0][0]} an hour as expected and at {percent(told[-1].confidence)}."]
+    said = ", ".join(f"{sure_words([x.confidence for x in same])} {price}" for price, same in runs)
+    d, expected = plan.deployments[0], told[0].winner
+    is_paid, gpu = (
+        expected is not None and expected.usd_per_hour < d.usd_per_hour,
+        "" if expected is None else expected.gpu,
+    )
+    narrower = f"; one benchmark of {d.engine} on {gpu} narrows it" if is_paid else ""
+    return [f"Certainty (--confidence), an hour: {said}{narrower}."]
+
+
+def certain_price(told: CertaintyPrice) -> str:
+    """The price at a confidence."""
+    return "nothing" if told.winner is None else usd(told.winner.usd_per_hour)
+
+
+def sure_words(confidences: Sequence[float]) -> str:
+    """Confidences at which the price is the same.
+
+    >>> sure_words([0.5]), sure_words([0.7, 0.8]), sure_words([0.5, 0.7])
+    ('as expected', '70% to 80%', 'as expected to 70%')
+    """
+    ends = list(dict.fromkeys((confidences[0], confidences[-1])))
+    return " to ".join("as expected" if c <= EXPECTED else percent(c) for c in ends)
 
 
 def surer_line(plan: ServicePlan) -> list[str]:

@@ -203,6 +203,17 @@ def in_ms(seconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
+def exact_time(seconds: float) -> str:
+    """A limit with all of its digits, in milliseconds; in seconds from 10 s on.
+
+    >>> exact_time(0.0392), exact_time(0.5), exact_time(12.4)
+    ('39.2 ms', '500 ms', '12.4 s')
+    """
+    if seconds >= IN_SECONDS_FROM_S:
+        return f"{seconds:.10g} s"
+    return f"{seconds / MILLISECOND:.10g} ms"
+
+
 def at_least_ms(seconds: float) -> str:
     """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on; tenths of a second from 10 s on.
 

@@ -11,6 +11,7 @@ from pydantic import computed_field, field_serializer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
+from gpufleet.results.levers import CertaintyPrice, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
@@ -55,11 +56,14 @@ class RentedService(RentedMachines):
     `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
     In a choice it counts `doubt_ratio` times what it costs, for the doubt that it holds halfway to certainty.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
+    `requests_per_s_capacity` is what all replicas carry as expected, with its range, and `headroom_ratio` how much more
+    than the rate that is; `sure_requests_per_s` is what they carry with the confidence of the plan.
     """
 
     price_per_gpu_usd_per_hour: float
     latency: dict[str, Figure]
     requests_per_s_capacity: Figure
+    sure_requests_per_s: float | None = None
     load_ratio: float
     headroom_ratio: float
     busy_usd_per_hour: float | None = None
@@ -83,6 +87,16 @@ class RentedService(RentedMachines):
     def counted_usd_per_hour(self) -> float:
         """What it counts in a choice."""
         return self.likely_usd_per_hour * self.doubt_ratio
+
+    @property
+    def spare_ratio(self) -> float:
+        """How much more than the asked rate is carried as surely as the plan promises: a file of old says as expected.
+
+        sure capacity / rate - 1, rate = capacity / (1 + headroom)   [1]
+        """
+        if self.sure_requests_per_s is None:
+            return self.headroom_ratio
+        return self.sure_requests_per_s * (1 + self.headroom_ratio) / self.requests_per_s_capacity.value - 1
 
     @property
     def avoidable_usd_per_hour(self) -> float:
@@ -321,8 +335,9 @@ class ServicePlan(Sealed):
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
     bills by the request rest on. Limits are kept with `confidence` at the rate (0.5 is the expected value, 0.9 the high
     end of every range), the headroom as expected; machines carry `busiest_requests_per_s` too, without headroom.
-    `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `expected_alternative`: what is
-    cheaper where they have to hold as expected only. `undated_alternative` costs less than the answer at a price that
+    `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `certainty`: what other confidences
+    cost, where nobody asked for one (files of former versions have `expected_alternative` instead: what is cheaper as
+    expected). `undated_alternative` costs less than the answer at a price that
     nobody dates; `missing_prices`: machines without a price that could have been the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
@@ -336,6 +351,7 @@ class ServicePlan(Sealed):
     busiest_requests_per_s: float | None = None
     confidence: float = 0.5
     missed_confidence: float | None = None
+    certainty: list[CertaintyPrice] = []
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
@@ -371,9 +387,11 @@ class ServePlan(ServicePlan):
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
     cheaper than every deployment where there are. `today`: what runs now, where it was said. `pools`: prefill and
     decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
-    from request to request; `num_classes` of requests are told apart.
-    `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests
-    replayed, where that was asked for.
+    from request to request, `lengths_assumed`: which of them as in published traces, since nobody said how;
+    `num_classes` of requests are told apart, and of one kind of request alone the 95th percentile is said.
+    `levers`: single changes of the question that save more than a quarter, the best first; `edges`: limits beside which
+    the choice changes. `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its
+    requests replayed, where that was asked for.
     """
 
     num_active_parameters: int
@@ -381,8 +399,13 @@ class ServePlan(ServicePlan):
     output_tokens: float
     num_classes: int = 0
     lengths_differ: list[str] = []
+    lengths_assumed: list[str] = []
+    input_p95_tokens: float | None = None
+    output_p95_tokens: float | None = None
     quality_costs: dict[str, str] = {}
     deployments: list[Deployment]
+    levers: list[Lever] = []
+    edges: list[LimitEdge] = []
     looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
     expected_alternative: Deployment | None = None

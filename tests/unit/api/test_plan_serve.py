@@ -64,6 +64,16 @@ def test_a_lower_precision_is_used_only_where_allowed_and_its_cost_in_quality_is
     assert lower.answer.usd_per_hour <= own.answer.usd_per_hour
 
 
+def test_the_plan_holds_how_lengths_spread_and_of_which_nobody_said_so() -> None:
+    found = ask(output_tokens=parse_token_counts("100..400"))
+    assert (found.lengths_differ, found.lengths_assumed) == (["input", "output"], ["input"])
+    assert found.input_p95_tokens == pytest.approx(2931, abs=1)
+    assert 400 < (found.output_p95_tokens or 0) < 600
+    alike = ask(input_tokens=TokenCounts(1000.0), output_tokens=TokenCounts(200.0))
+    assert (alike.lengths_differ, alike.lengths_assumed) == ([], [])
+    assert alike.input_p95_tokens is alike.output_p95_tokens is None
+
+
 def test_all_engines_are_never_dearer_than_one() -> None:
     assert ask(engine="all", rate=50).answer.usd_per_hour <= ask(engine="vllm", rate=50).answer.usd_per_hour
 

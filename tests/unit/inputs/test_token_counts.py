@@ -34,6 +34,16 @@ def test_the_longest_is_kept_where_it_is_known_and_nothing_is_above_it() -> None
     assert guessed.scaled(2.0).beyond_ratio == guessed.beyond_ratio
 
 
+def test_two_ends_are_the_tenth_and_the_ninetieth_percentile() -> None:
+    counts = parse_token_counts("1k..4096")
+    assert counts == parse_token_counts("p10=1024,p90=4096")
+    assert counts.at("p50") == pytest.approx(2048)
+    assert counts.at("p90") == pytest.approx(4096)
+    assert parse_token_counts("1000 .. 1000").is_alike
+    bounded = parse_token_counts("1000..4000,mean=2500,max=5000")
+    assert (bounded.mean, bounded.most) == (2500, 5000)
+
+
 def test_equal_percentiles_are_requests_that_are_alike() -> None:
     assert parse_token_counts("p50=700,p95=700").is_alike
 
@@ -55,6 +65,17 @@ def test_equal_percentiles_are_requests_that_are_alike() -> None:
         ("p59=3,p95=4", "p95"),
         ("p95=3,p95=4", "twice"),
         ("p95=", "cannot read"),
+        ("4000..1000", "must not fall"),
+        ("1000..", "a range of tokens has two ends"),
+        ("..4000", "a range of tokens has two ends"),
+        ("1..2..3", "a range of tokens has two ends"),
+        ("1000...4000", "Type '1000..4000'"),
+        ("1000-4000", "Type '1000..4000'"),
+        ("1k – 4k", "Type '1k..4k'"),
+        ("1,000 to 4,000", "Type '1,000..4,000'"),
+        ("0..4000", "positive"),
+        ("1000..4000,p90=3000", "p90 twice"),
+        ("fixed=5,1..9", "no other statistics"),
         ("p95=-1,p50=1", "positive"),
         ("mean=1," * 60, "too long"),
     ],

@@ -11,8 +11,8 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.report.numbers import significant, usd, usd_per_hour
 from gpufleet.report.plan import plan_page
-from gpufleet.report.plan_reasons import beside_lone
 from gpufleet.report.text import page_as_text
 
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<40s", rows=40)
@@ -22,6 +22,13 @@ ASKED = {
     "a mixture on spot": ServeRequest("qwen3-235b-a22b", 5.0, 2000, 800, "tpot.p99<80ms", pricing=["spot"], rows=40),
     "latent attention": ServeRequest("deepseek-v3", 2.0, 8000, 500, "ttft.p90<12s", engine="all", rows=40),
     "no limit": ServeRequest("qwen3-32b", 3.0, 4000, 500, rows=40),
+}
+SMALL = {
+    "first tokens": ServeRequest(
+        "llama-3.1-8b", 60.0, 1000, 200, "ttft.p95<120ms,tpot.p95<40ms", gpus=["H100", "L40S"]
+    ),
+    "steps": ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "tpot.p95<22ms", gpus=["L40S"]),
+    "no limit": ServeRequest("llama-3.1-8b", 90.0, 1000, 200, gpus=["L4", "L40S"], off_peak_rate=9.0, peak_hours=8.0),
 }
 every_question = pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 
@@ -57,17 +64,25 @@ def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeR
     assert plain.missed_confidence is None
 
 
+@pytest.mark.parametrize("asked", SMALL.values(), ids=SMALL)
+def test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked: ServeRequest) -> None:
+    plan = plan_serve(asked)
+    assert [x.confidence for x in plan.certainty] == [0.5, 0.7, 0.8, 0.9]
+    for x in plan.certainty:
+        typed = sure(asked, x.confidence)
+        assert typed.certainty == []
+        if x.winner is None:
+            assert not typed.deployments
+            continue
+        told, rented = x.winner, typed.answer
+        assert told.usd_per_hour == pytest.approx(rented.usd_per_hour)
+        assert (told.instance, told.instance_count, told.gpu) == (rented.instance, rented.instance_count, rented.gpu)
+
+
 @pytest.mark.slow
 @every_question
-def test_the_gamble_is_the_plan_of_expected_values(asked: ServeRequest) -> None:
-    promise, gamble = plan_serve(asked), sure(asked, 0.5)
-    if promise.expected_alternative is None:
-        assert promise.answer.usd_per_hour == pytest.approx(gamble.answer.usd_per_hour)
-    else:
-        alone, beside = promise.expected_alternative, gamble.answer
-        assert (alone.instance, alone.instance_count) == (beside.instance, beside.instance_count)
-        assert alone.usd_per_hour == beside.usd_per_hour < promise.answer.usd_per_hour
-    assert gamble.expected_alternative is None
+def test_the_price_of_certainty_is_true_of_any_market(asked: ServeRequest) -> None:
+    test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked)
 
 
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
@@ -89,6 +104,19 @@ def test_the_rate_is_kept_at_the_confidence_and_the_headroom_as_expected() -> No
     for d in plan.deployments:
         assert d.requests_per_s_capacity.low >= 20.0 * (1 - 1e-6)
         assert d.requests_per_s_capacity.value >= 20.0 * 1.2 * (1 - 1e-6)
+
+
+def test_what_is_carried_surely_is_the_rate_or_more_and_less_than_expected() -> None:
+    plan, expected = sure(CHAT, 0.9), sure(CHAT, 0.5)
+    for d in plan.deployments:
+        assert d.sure_requests_per_s is not None
+        assert 20.0 * (1 - 1e-6) <= d.sure_requests_per_s < d.requests_per_s_capacity.value
+        assert d.spare_ratio == pytest.approx(d.sure_requests_per_s / 20.0 - 1)
+    for d in expected.deployments:
+        assert d.sure_requests_per_s == pytest.approx(d.requests_per_s_capacity.value)
+        assert d.spare_ratio == pytest.approx(d.headroom_ratio)
+    carried = f"Carries {significant(plan.answer.sure_requests_per_s)} requests/s at 90% confidence"
+    assert carried in " ".join(page_as_text(plan_page(plan), 200).split())
 
 
 @pytest.mark.slow
@@ -131,12 +159,18 @@ def test_a_confidence_below_the_expected_value_is_refused(confidence: float) -> 
 def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     asked = ASKED["one small model"]
     words = {c: " ".join(page_as_text(plan_page(sure(asked, c)), 200).split()) for c in (0.5, 0.9)}
+    plan = plan_serve(SMALL["first tokens"])
+    cheap = next(x.winner.usd_per_hour for x in plan.certainty if x.winner)
+    rare = ServeRequest("llama-3.1-8b", 1.0, 1000, 200, gpus=["H100"])
+    said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plan_serve(rare)))
     assert "Holds at 90% confidence." in words[0.9]
     assert "Tight" not in words[0.9]
     assert "Tight: holds as expected, breaks at 90%." in words[0.5]
     assert "confidence 0.9 plans for it" in words[0.5]
-    assert "A gamble saves" in words[0.9]
-    assert "A gamble saves" not in words[0.5]
+    assert "Certainty" not in words[0.9] + words[0.5]
+    assert f"Certainty (--confidence), an hour: as expected {usd(cheap)}, " in said
+    assert "one benchmark of vllm on " in said
+    assert "Certainty costs nothing: " in free
 
 
 LONG = ServeRequest("llama-3.3-70b", 12.0, TokenCounts(16384.0), TokenCounts(300.0), "ttft.p95<1.5s")
@@ -150,16 +184,17 @@ def test_a_looser_limit_costs_what_is_said(asked: ServeRequest) -> None:
         limits = {**plan.objectives, x.limit: x.looser_s}
         again = plan_serve(replace(asked, slo=",".join(f"{name}<{s}s" for name, s in limits.items())))
         assert again.answer.usd_per_hour == pytest.approx(x.usd_per_hour)
-        assert again.answer.usd_per_hour <= 0.8 * plan.answer.usd_per_hour
+        assert again.answer.usd_per_hour < 0.75 * plan.answer.usd_per_hour
         assert x.lone_s < x.limit_s < x.looser_s <= 2.1 * x.limit_s
 
 
 def test_a_tight_limit_on_long_prompts_says_what_it_costs() -> None:
     plan = plan_serve(LONG)
     [costly] = plan.looser_limits
+    [lever] = [lever for lever in plan.levers if lever.limit == costly.limit]
+    assert (lever.value, lever.saved_ratio) == (costly.looser_s, costly.saved_ratio)
     words = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert f"ttft.p95 < 1.50 s is {beside_lone(1.5 / costly.lone_s)} a lone request's" in words
-    assert f"{costly.saved_ratio:.0%} less (" in words
+    assert f"{costly.saved_ratio:.0%} less, {usd_per_hour(costly.usd_per_hour)} with ttft.p95 up to" in words
 
 
 def test_latency_decides_only_where_a_limit_was_asked_for() -> None:

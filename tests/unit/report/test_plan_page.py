@@ -123,14 +123,30 @@ def test_without_an_answer_the_page_says_what_must_give_way() -> None:
         for name in ("ttft", "tpot")
     ]
     said = words(plan(relaxations=give))
-    assert said.startswith("a-model at 4 requests/s: no machine on offer meets every objective.")
+    assert said.startswith(
+        "a-model at 4 requests/s, 1,000 tokens in, 300 out: no machine on offer meets every objective."
+    )
     assert "Any one of these is enough." in said
     together = [r.model_copy(update={"together": True}) for r in give]
     assert "all of these are needed together" in words(plan(relaxations=together))
 
 
 def test_a_fraction_of_a_request_per_second_is_not_rounded_away() -> None:
-    assert words(plan(deployment(), rate_requests_per_s=0.5)).startswith("a-model at 0.5 requests/s: ")
+    assert words(plan(deployment(), rate_requests_per_s=0.5)).startswith("a-model at 0.5 requests/s, ")
+
+
+def test_lengths_stand_in_the_first_line_with_what_nobody_said() -> None:
+    def first(**lengths: Any) -> str:
+        return words(plan(deployment(), **lengths)).split(": ")[0]
+
+    asked, both = "a-model at 4 requests/s, 1,000 tokens in", ["input", "output"]
+    spread = {"input_p95_tokens": 2931.4, "output_p95_tokens": 791.2}
+    assert first() == f"{asked}, 300 out"
+    assert first(**spread, lengths_assumed=both) == f"{asked} (p95 2,931 as in published traces), 300 out (p95 791)"
+    assert first(**spread) == f"{asked} (p95 2,931), 300 out (p95 791)"
+    said = first(output_p95_tokens=791.2, lengths_assumed=["output"])
+    assert said == f"{asked}, 300 out (p95 791 as in published traces)"
+    assert first(num_classes=3, lengths_assumed=both).startswith("a-model at 4 requests/s in 3 classes, 1,000 tokens")
 
 
 def test_a_wrapping_cell_loses_no_word() -> None:

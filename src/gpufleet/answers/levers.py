@@ -1,0 +1,144 @@
+"""What moves the bill most, as users get it: in words, with the option that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpufleet.answers.certainty import cheapest_then
+from gpufleet.domain.slo import Limit
+from gpufleet.domain.token_counts import AssumedCounts
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.levers import CONFIDENCE, LENGTHS, LIMIT, PRICE_KIND, REGIONS, Bill
+from gpufleet.optimize.levers import Lever as FoundLever
+from gpufleet.optimize.levers import LimitEdge as FoundEdge
+from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.report.numbers import amount, percent
+from gpufleet.report.words import exact_time
+from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
+from gpufleet.results.plan import Deployment, LooserLimit
+from gpufleet.units import in_full
+
+PRECISION = "precision"
+KINDS = {
+    "spot": "spot prices",
+    "commit_1y": "a 1-year commitment",
+    "commit_3y": "a 3-year commitment",
+    "savings_plan": "a savings plan",
+    "capacity_block": "capacity blocks",
+    "flex_start": "a flexible start",
+}
+WORDS: Mapping[str, tuple[str, str]] = {
+    "headroom_ratio": ("{} headroom", "--headroom {}"),
+    "spare_machines": ("no spare machine", "--spare-machines 0"),
+    "zones": ("one zone", "--zones 1"),
+    "min_replicas": ("one replica at least", "--min-replicas 1"),
+    "busiest_requests_per_s": ("no room for the busiest stretch", ""),
+    CONFIDENCE: ("{} confidence", "--confidence {}"),
+    REGIONS: ("all regions", "--regions all"),
+}
+"""What is changed, and the option that asks for it."""
+
+
+def lever_in_words(bill: Bill, lever: FoundLever) -> Lever:
+    """A lever of a plan."""
+    change, typed = said_of(bill.demand.workload, lever)
+    return Lever(
+        code=lever.code,
+        change=change,
+        typed=typed,
+        saved_ratio=lever.saved_ratio,
+        value=lever.value,
+        limit=None if lever.limit is None else lever.limit.label,
+        winner=cheapest_then(bill.question, lever.winner),
+    )
+
+
+def said_of(workload: Workload, lever: FoundLever) -> tuple[str, str]:
+    """What is changed in words, and the option that asks for it."""
+    if lever.code == LIMIT and lever.limit is not None and isinstance(lever.value, float):
+        change = f"{lever.limit.label} up to {exact_time(lever.value)}, not {exact_time(lever.limit.limit_s)}"
+        return change, typed_limits(workload.slo.limits, lever.limit, lever.value)
+    if lever.code == LENGTHS:
+        return fixed_words(workload), typed_lengths(workload)
+    if lever.code == PRICE_KIND:
+        return KINDS.get(str(lever.value), str(lever.value)), f"--pricing {lever.value}"
+    value = percent(lever.value) if isinstance(lever.value, float) else str(lever.value)
+    change, typed = WORDS[lever.code]
+    return change.format(value), typed.format(value)
+
+
+def typed_limits(limits: Sequence[Limit], changed: Limit, limit_s: float) -> str:
+    """All limits as an option, one of them changed; "" where those of classes stand in a file."""
+    if any(limit.request_class for limit in limits):
+        return ""
+    seconds = {limit.label: limit_s if limit is changed else limit.limit_s for limit in limits}
+    said = (f"{label}<{exact_time(s).replace(' ', '')}" for label, s in seconds.items())
+    return f"--slo '{','.join(said)}'"
+
+
+def fixed_words(workload: Workload) -> str:
+    """That requests have one length."""
+    prompts, answers = amount(workload.input_tokens), amount(workload.output_tokens)
+    return f"every request {prompts} in, {answers} out"
+
+
+def typed_lengths(workload: Workload) -> str:
+    """The same as options; "" where classes stand in a file."""
+    if len(workload.classes) != 1 or workload.classes[0].name:
+        return ""
+    counts = {"in": workload.classes[0].input_tokens, "out": workload.classes[0].output_tokens}
+    return " ".join(
+        f"--{name} fixed={in_full(t.mean - t.beside_tokens)}"
+        for name, t in counts.items()
+        if isinstance(t, AssumedCounts) and not t.is_alike
+    )
+
+
+def edge_in_words(bill: Bill, edge: FoundEdge) -> LimitEdge:
+    """A limit at an edge, as users get it."""
+    return LimitEdge(
+        limit=edge.limit.label,
+        limit_s=edge.limit.limit_s,
+        tighter_s=edge.tighter_s,
+        tighter=None if edge.tighter is None else cheapest_then(bill.question, edge.tighter),
+        looser_s=edge.looser_s,
+        looser=None if edge.looser is None else cheapest_then(bill.question, edge.looser),
+    )
+
+
+def looser_limit(found: FoundLooserLimit) -> LooserLimit:
+    """What one limit costs, as users get it."""
+    offer = found.winner.offer
+    return LooserLimit(
+        limit=found.limit.label,
+        limit_s=found.limit.limit_s,
+        lone_s=found.lone_s,
+        looser_s=found.looser_s,
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        instance_count=found.winner.instance_count,
+        usd_per_hour=found.winner.usd_per_hour,
+        saved_ratio=found.saved_ratio,
+    )
+
+
+def of_deployment(code: str, change: str, typed: str, d: Deployment, usd_per_hour: float) -> Lever:
+    """A lever whose plan was made for itself, beside a bill."""
+    winner = CheapestThen(
+        cloud=d.cloud,
+        region=d.region,
+        instance=d.instance,
+        price_kind=d.price_kind,
+        instance_count=d.instance_count,
+        usd_per_hour=d.usd_per_hour,
+        gpu=d.gpu,
+        gpus=d.gpus_per_instance * d.instance_count,
+    )
+    return Lever(code=code, change=change, typed=typed, saved_ratio=1 - d.usd_per_hour / usd_per_hour, winner=winner)
+
+
+def best_first(levers: Sequence[Lever], least_ratio: float) -> list[Lever]:
+    """Those that save more than so much."""
+    return sorted((x for x in levers if x.saved_ratio > least_ratio), key=lambda x: -x.saved_ratio)

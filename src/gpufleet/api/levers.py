@@ -1,0 +1,103 @@
+"""Single changes of a question that save much: what its solution answers, and what is solved where it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from gpufleet.answers.decoder_service import SERVICE
+from gpufleet.answers.levers import (
+    PRECISION,
+    best_first,
+    edge_in_words,
+    lever_in_words,
+    looser_limit,
+    of_deployment,
+)
+from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.api.market import USUAL_KINDS, offer_filter, offers_of
+from gpufleet.api.other_ways import variants
+from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import serve_question
+from gpufleet.domain.offer import PriceKind
+from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.levers import (
+    PRICE_KIND,
+    REGIONS,
+    Bill,
+    confidence_lever,
+    lengths_lever,
+    limit_edges,
+    limit_levers,
+    market_levers,
+    slack_levers,
+)
+from gpufleet.optimize.levers import Lever as FoundLever
+from gpufleet.optimize.looser import LEAST_SAVING_RATIO
+from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM
+from gpufleet.results.levers import Lever
+from gpufleet.results.plan import Deployment, ServePlan
+
+USUAL_SLACK = {
+    "headroom_ratio": DEFAULT_HEADROOM,
+    "spare_machines": 0,
+    "zones": 1,
+    "min_replicas": 1,
+    "busiest_requests_per_s": 0.0,
+}
+
+
+def told_levers(prepared: Prepared, contest: Contest, lower: Deployment | None) -> dict[str, Any]:
+    """What of a plan says what moves its bill; `lower`: its answer in fp8.
+
+    Where nothing keeps the limits as surely as is usual, a looser question might: what it costs is not known here.
+    """
+    bill = Bill(prepared.question, prepared.solution, contest)
+    found = list(levers_found(prepared, bill)) if prepared.missed_confidence is None else []
+    levers = [lever_in_words(bill, lever) for lever in found]
+    if lower is not None:
+        name = lower.weight_format
+        levers.append(of_deployment(PRECISION, f"{name} weights", f"--precision {name}", lower, bill.usd_per_hour))
+    is_sure = prepared.missed_confidence is None
+    return {
+        "levers": best_first(levers, LEAST_SAVING_RATIO),
+        "edges": [edge_in_words(bill, edge) for edge in limit_edges(bill)] if is_sure else [],
+        "looser_limits": [looser_limit(x) for x in bill.looser_limits] if is_sure else [],
+    }
+
+
+def levers_found(prepared: Prepared, bill: Bill) -> Iterator[FoundLever]:
+    """Changes that need no other replicas than the solution has."""
+    request = prepared.request
+    yield from limit_levers(bill)
+    yield from slack_levers(bill, USUAL_SLACK)
+    yield from confidence_lever(bill, DEFAULT_CONFIDENCE)
+    yield from lengths_lever(bill)
+    if not request.pricing and not request.may_use_spot:
+        kinds = [kind for kind in PriceKind if kind not in USUAL_KINDS]
+        wanted = replace(offer_filter(request, prepared.tables, None), price_kinds=kinds)
+        yield from market_levers(bill, offers_of(request, prepared.tables, wanted), PRICE_KIND)
+    if request.regions:
+        wanted = offer_filter(replace(request, regions=None), prepared.tables, None)
+        yield from market_levers(bill, offers_of(request, prepared.tables, wanted), REGIONS)
+
+
+def dear_levers(prepared: Prepared, plan: ServePlan) -> list[Lever]:
+    """Changes for which the question is solved again: all engines, clouds, providers or GPUs, lower precision."""
+    levers = []
+    for what, _, needed, request in variants(prepared):
+        if what in FIELDS:
+            question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
+            question = replace(question, demand=replace(question.demand, confidence=plan.confidence))
+            solution = solve_serve(question, prepared.calibration)
+            if solution.ranked:
+                d = deployment(SERVICE, Context.of(question, solution), solution.ranked[0])
+                typed = needed if needed.startswith("--") else f"--{FIELDS[what]} {needed}"
+                levers.append(of_deployment(FIELDS[what], CHANGES[what], typed, d, plan.answer.usd_per_hour))
+    return best_first([*plan.levers, *levers], LEAST_SAVING_RATIO)
+
+
+FIELDS = {"engine": "engine", "clouds": "clouds", "providers": "providers", "GPUs": "gpus"}
+CHANGES = {"engine": "any engine", "clouds": "any cloud", "providers": "any provider", "GPUs": "any GPU"}

@@ -1,0 +1,89 @@
+"""What replicas carry and cost at more and at less confidence: how late they are is scaled, not searched again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpufleet.domain.confidence import EXPECTED, HIGH_END
+from gpufleet.domain.slo import metric_of
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.contest import NOBODY, Contest, winners
+from gpufleet.optimize.dated import undated_apart
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.flips import Winner
+from gpufleet.optimize.service import AnyQuestion, AnySolution
+from gpufleet.optimize.size import Capacity, capacity_within, highest_rate, strains_as_expected, without_caution
+from gpufleet.performance.queueing import normal_quantile
+from gpufleet.records import dataclass
+
+TOLD = (EXPECTED, 0.7, 0.8, HIGH_END)
+"""The confidences whose prices stand side by side."""
+
+
+@dataclass(frozen=True)
+class PricedConfidence:
+    """The cheapest machines that keep every limit so surely; None where nothing on offer does."""
+
+    confidence: float
+    winner: Winner | None
+
+
+def price_of_certainty(question: AnyQuestion, solution: AnySolution, contest: Contest) -> list[PricedConfidence]:
+    """What is rented at each confidence, all else unchanged; nothing where the plan is that of expected values."""
+    if solution.found.caution is None:
+        return []
+    dated, every = contests_by_date(question, solution, contest)
+
+    def at(confidence: float) -> PricedConfidence:
+        found = at_confidence(solution.found, question.demand.confidence, confidence)
+        demand = replace(question.demand, confidence=confidence)
+        return PricedConfidence(confidence, cheapest(dated, found, demand) or cheapest(every, found, demand))
+
+    return [at(confidence) for confidence in TOLD]
+
+
+def contests_by_date(question: AnyQuestion, solution: AnySolution, contest: Contest) -> tuple[Contest, Contest]:
+    """The contest of dated prices and that of all: undated ones answer only what no dated one does."""
+    every = replace(question, offers=(*question.offers, *question.undated), undated=())
+    apart = undated_apart(every)
+    if not apart.undated:
+        return contest, contest
+    is_all = len(every.offers) == len(question.offers)
+    return (Contest.of(apart, solution), contest) if is_all else (contest, Contest.of(every, solution))
+
+
+def cheapest(contest: Contest, found: Capacity, demand: Demand) -> Winner | None:
+    """Who is the cheapest by now under a demand; None where nobody serves."""
+    rate = demand.workload.rate_requests_per_s
+    counts = contest.counts(found.requests_per_s, demand, rate)
+    first = int(winners(contest.usd_of(np.arange(len(contest.offers)), counts, demand))[0])
+    return None if first == NOBODY else Winner.of(contest, first, counts, demand)
+
+
+def at_confidence(found: Capacity, asked: float, confidence: float) -> Capacity:
+    """The same replicas where limits have to hold more or less surely than was `asked` for.
+
+    ratio(c) = ratio(asked) ^ (z(c) / z(asked)): ranges are log-normal, as in `slow_ratio`   [1]
+    """
+    if confidence == EXPECTED or found.caution is None:
+        return without_caution(found)
+    share = normal_quantile(confidence) / normal_quantile(asked)
+    caution = Caution(found.caution.ttft_ratio**share, found.caution.tpot_ratio**share)
+    strains = {
+        reason: strain * caution.of(metric_of(reason)) if reason in found.objectives_s else strain
+        for reason, strain in strains_as_expected(found.strains, found.objectives_s, found.caution).items()
+    }
+    sustained, headroom = found.sustained_requests_per_s, found.headroom_ratio
+    return capacity_within(found.curves, found.objectives_s, strains, sustained, caution, headroom)
+
+
+def sure_requests_per_s(found: Capacity, row: int) -> float:
+    """The rate at which one replica keeps every limit at the confidence of the question   [1/s].
+
+    Of what is bought, `Capacity.requests_per_s`, it is the part that is promised: the rest is headroom, as expected.
+    """
+    slower = 1.0 if found.caution is None else found.caution.tpot_ratio[[row]]
+    strains = [strain[[row]] for strain in found.strains.values()]
+    return float(highest_rate(strains, found.curves.requests_per_s[[row]] / slower)[2][0])

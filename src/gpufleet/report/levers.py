@@ -1,0 +1,82 @@
+"""What moves the bill of a plan most, a line each: single changes, limits at an edge, certainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
+from gpufleet.report.page import Table, lines_table
+from gpufleet.report.service_reasons import certainty_line
+from gpufleet.report.text import cut
+from gpufleet.report.words import exact_time
+from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
+from gpufleet.results.plan import ServePlan, ServicePlan
+
+TITLE, MOST_LEVERS, MARGIN, LINES_OF_A_SCREEN = "What moves the bill", 4, 2, 3
+LIMIT, USD_PER_HOUR = "limit", "USD/h"
+
+
+def bill_table(plan: ServicePlan, width: int | None = None) -> list[Table]:
+    """The best changes, limits at an edge, and what certainty costs; nothing where nothing moves the bill.
+
+    A page of so many columns has a line for each change.
+    """
+    levers, edges = shown_levers(plan), plan.edges if isinstance(plan, ServePlan) else []
+    changes = [lever_line(x) if width is None else cut(short_line(x), width - MARGIN) for x in levers]
+    lines = [*changes, *(edge_line(edge, plan) for edge in edges), *certainty_line(plan)]
+    return [lines_table(TITLE, lines)] if lines else []
+
+
+def lines_taken(bill: Sequence[Table], width: int) -> int:
+    """Lines that these parts take beyond the few that a screen has for them."""
+    lines = sum(-(-len(note) // width) for table in bill for note in table.notes)
+    return max(lines - LINES_OF_A_SCREEN, 0)
+
+
+def shown_levers(plan: ServicePlan) -> Sequence[Lever]:
+    """The best few; all of them beside all flips, where they were asked for."""
+    if not isinstance(plan, ServePlan):
+        return []
+    is_asked = any(flip.unit != USD_PER_HOUR for flip in plan.flips or ())
+    return plan.levers if is_asked else plan.levers[:MOST_LEVERS]
+
+
+def is_told(plan: ServicePlan, code: str, value: str | None = None) -> bool:
+    """Whether a change stands among them, so that no other line says it again."""
+    return any(lever.code == code and lever.value == value for lever in shown_levers(plan))
+
+
+def lever_line(lever: Lever) -> str:
+    """One change: what it saves, what it is and how it is asked for, what is rented then."""
+    typed = f" ({lever.typed})" if lever.typed else ""
+    return f"{saved(lever)} with {lever.change}{typed}: {machines(lever.winner)}."
+
+
+def short_line(lever: Lever) -> str:
+    """The same in one line: a change in words where its option would be long or there is none."""
+    how = lever.change if lever.code == LIMIT or not lever.typed else lever.typed
+    return f"{saved(lever)}: {how}, {machines(lever.winner)}"
+
+
+def saved(lever: Lever) -> str:
+    """What a change saves, and what the plan costs then."""
+    return f"{percent(lever.saved_ratio)} less, {usd_per_hour(lever.winner.usd_per_hour)}"
+
+
+def machines(winner: CheapestThen) -> str:
+    """Which machines are rented."""
+    return f"{winner.instance_count}x {winner.cloud} {winner.instance.removeprefix('Standard_')}"
+
+
+def edge_line(edge: LimitEdge, plan: ServicePlan) -> str:
+    """A limit with the neighbours at which the choice changes."""
+    both = ((edge.tighter_s, edge.tighter), (edge.looser_s, edge.looser))
+    said = [f"at {exact_time(s)} {then_words(winner, plan)}" for s, winner in both if s is not None]
+    return f"Edge: {edge.limit} {', '.join(said)}."
+
+
+def then_words(winner: CheapestThen | None, plan: ServicePlan) -> str:
+    """What is rented beyond an edge, by its GPUs, and what that costs an hour."""
+    if winner is None:
+        return f"nothing holds at {percent(plan.confidence)} confidence"
+    return f"{usd(winner.usd_per_hour)} ({amount(winner.gpus)}x {winner.gpu})"

@@ -1,0 +1,51 @@
+"""What moves the bill of a plan most: certainty, and each single change of the question."""
+
+from __future__ import annotations
+
+from gpufleet.results.base import Result
+from gpufleet.results.flips import FlipWinner
+
+
+class CheapestThen(FlipWinner):
+    """The cheapest machines where something is asked otherwise, with their GPUs."""
+
+    gpu: str
+    gpus: float
+
+
+class CertaintyPrice(Result):
+    """The cheapest machines that keep every limit with a confidence; None where nothing on offer does."""
+
+    confidence: float
+    winner: CheapestThen | None
+
+
+class Lever(Result):
+    """A single change of the question that saves much, with the cheapest machines after it.
+
+    `code` names what is changed and `value` what to, where it is a number in its base unit or a name; `change` says it
+    in words and `typed` is the option that asks for it, "" where only a file says it. `limit`: the objective.
+    """
+
+    code: str
+    change: str
+    typed: str
+    saved_ratio: float
+    value: float | str | None = None
+    limit: str | None = None
+    winner: CheapestThen
+
+
+class LimitEdge(Result):
+    """A limit so near to a value at which the choice changes that it is no reason for it: the neighbours decide.
+
+    `tighter_s`, `looser_s`: the nearest values tried at which other machines win, or the bill moves by a tenth; None
+    where none does within a quarter below and a third above. A neighbour is None where nothing on offer holds there.
+    """
+
+    limit: str
+    limit_s: float
+    tighter_s: float | None = None
+    tighter: CheapestThen | None = None
+    looser_s: float | None = None
+    looser: CheapestThen | None = None
