@@ -38,7 +38,7 @@ def price_of_certainty(question: AnyQuestion, solution: AnySolution, contest: Co
 
     def at(confidence: float) -> PricedConfidence:
         found = at_confidence(solution.found, question.demand.confidence, confidence)
-        demand = replace(question.demand, confidence=confidence)
+        demand = replace(question.demand, confidence=confidence, steady_ratio=0.0)
         return PricedConfidence(confidence, cheapest(dated, found, demand) or cheapest(every, found, demand))
 
     return [at(confidence) for confidence in TOLD]
@@ -57,7 +57,7 @@ def contests_by_date(question: AnyQuestion, solution: AnySolution, contest: Cont
 def cheapest(contest: Contest, found: Capacity, demand: Demand) -> Winner | None:
     """Who is the cheapest by now under a demand; None where nobody serves."""
     rate = demand.workload.rate_requests_per_s
-    counts = contest.counts(found.requests_per_s, demand, rate)
+    counts = contest.counts(found, demand, rate)
     first = int(winners(contest.usd_of(np.arange(len(contest.offers)), counts, demand))[0])
     return None if first == NOBODY else Winner.of(contest, first, counts, demand)
 

@@ -105,7 +105,7 @@ class Bill:
             return winner
         rate = self.demand.workload.rate_requests_per_s
         within, for_load = (
-            self.contest.counts(each.requests_per_s, self.demand, rate) for each in (found, without_limits(self.found))
+            self.contest.counts(each, self.demand, rate) for each in (found, without_limits(self.found))
         )
         sensible = self.contest.sensible(within, for_load, size).machines
         return winner if (sensible < math.inf).any() else None
