@@ -11,6 +11,7 @@ import pytest
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.api.answers import ServeAnswer, asked_further
 from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.questions.fields import DEFAULT_STEADY
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.levers import Lever
@@ -65,7 +66,9 @@ def assert_edges_are_true(asked: ServeRequest, plan: ServeAnswer) -> None:
         for limit_s, winner in ((edge.tighter_s, edge.tighter), (edge.looser_s, edge.looser)):
             if limit_s is None:
                 continue
-            there = plan_serve(with_limit(replace(asked, confidence=plan.confidence), plan, edge.limit, limit_s))
+            steady = DEFAULT_STEADY if asked.confidence is None else None
+            as_sure = replace(asked, confidence=plan.confidence, steady=steady)
+            there = plan_serve(with_limit(as_sure, plan, edge.limit, limit_s))
             assert (winner is None) == (not there.deployments)
             if winner is not None:
                 assert winner.usd_per_hour == pytest.approx(there.answer.usd_per_hour)
