@@ -265,7 +265,7 @@ class ServiceRequest(PlanRequest):
         f"Pay up to so much more for what holds more surely; default {DEFAULT_STEADY:.0%}, with --confidence 0%.",
         SLACK,
         what="what more may be paid",
-        bounds=Bounds(0, 10, "(1 = 100 %)"),
+        bounds=Bounds(0, 1, "(1 = 100 %)"),
         label="paid for what holds more surely",
         shown="up to {:.0%} more".format,
         fills="steady_ratio",
