@@ -20,7 +20,7 @@ from gpufleet.units import in_full
 
 PRECISION = "precision"
 KINDS = {
-    "spot": "spot prices",
+    "spot": "spot machines, which can be reclaimed",
     "commit_1y": "a 1-year commitment",
     "commit_3y": "a 3-year commitment",
     "savings_plan": "a savings plan",
@@ -32,7 +32,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "spare_machines": ("no spare machine", "--spare-machines 0"),
     "zones": ("one zone", "--zones 1"),
     "min_replicas": ("one replica at least", "--min-replicas 1"),
-    "busiest_requests_per_s": ("no room for the busiest stretch", ""),
     CONFIDENCE: ("{} confidence", "--confidence {}"),
     REGIONS: ("all regions", "--regions all"),
 }
@@ -77,7 +76,9 @@ def typed_limits(limits: Sequence[Limit], changed: Limit, limit_s: float) -> str
 
 
 def fixed_words(workload: Workload) -> str:
-    """That requests have one length."""
+    """That requests have one length, of several classes each its own."""
+    if len(workload.classes) > 1:
+        return "one length in each class"
     prompts, answers = amount(workload.input_tokens), amount(workload.output_tokens)
     return f"every request {prompts} in, {answers} out"
 

@@ -21,6 +21,7 @@ from gpufleet.api.other_ways import variants
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.serve_questions import serve_question
 from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.precision import FP8
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.levers import (
     PRICE_KIND,
@@ -40,13 +41,7 @@ from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM
 from gpufleet.results.levers import Lever
 from gpufleet.results.plan import Deployment, ServePlan
 
-USUAL_SLACK = {
-    "headroom_ratio": DEFAULT_HEADROOM,
-    "spare_machines": 0,
-    "zones": 1,
-    "min_replicas": 1,
-    "busiest_requests_per_s": 0.0,
-}
+USUAL_SLACK = {"headroom_ratio": DEFAULT_HEADROOM, "spare_machines": 0, "zones": 1, "min_replicas": 1}
 
 
 def told_levers(prepared: Prepared, contest: Contest, lower: Deployment | None) -> dict[str, Any]:
@@ -58,8 +53,8 @@ def told_levers(prepared: Prepared, contest: Contest, lower: Deployment | None) 
     found = list(levers_found(prepared, bill)) if prepared.missed_confidence is None else []
     levers = [lever_in_words(bill, lever) for lever in found]
     if lower is not None:
-        name = lower.weight_format
-        levers.append(of_deployment(PRECISION, f"{name} weights", f"--precision {name}", lower, bill.usd_per_hour))
+        said = f"{FP8.name} weights", f"--precision {FP8.name}"
+        levers.append(of_deployment(PRECISION, *said, lower, bill.usd_per_hour))
     is_sure = prepared.missed_confidence is None
     return {
         "levers": best_first(levers, LEAST_SAVING_RATIO),

@@ -176,7 +176,7 @@ def rounded_down(seconds: float) -> float:
 
 
 def slack_levers(bill: Bill, usual: Mapping[str, float]) -> Iterator[Lever]:
-    """Slack of which somebody asked for more than `usual`: headroom, spare machines, zones, replicas, busiest hours."""
+    """Slack of which somebody asked for more than `usual`: headroom, spare machines, zones, replicas."""
     for name, value in usual.items():
         if getattr(bill.demand, name) > value:
             changed: dict[str, Any] = {name: value}

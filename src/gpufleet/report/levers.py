@@ -12,7 +12,7 @@ from gpufleet.report.words import exact_time
 from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
 from gpufleet.results.plan import ServePlan, ServicePlan
 
-TITLE, MOST_LEVERS, MARGIN, LINES_OF_A_SCREEN = "What moves the bill", 4, 2, 3
+TITLE, MOST_LEVERS, MARGIN = "What moves the bill", 4, 2
 LIMIT, USD_PER_HOUR = "limit", "USD/h"
 
 
@@ -27,10 +27,9 @@ def bill_table(plan: ServicePlan, width: int | None = None) -> list[Table]:
     return [lines_table(TITLE, lines)] if lines else []
 
 
-def lines_taken(bill: Sequence[Table], width: int) -> int:
-    """Lines that these parts take beyond the few that a screen has for them."""
-    lines = sum(-(-len(note) // width) for table in bill for note in table.notes)
-    return max(lines - LINES_OF_A_SCREEN, 0)
+def lines_taken(texts: Sequence[str], width: int) -> int:
+    """Lines that these texts take on a page of so many columns."""
+    return sum(-(-len(text) // width) for text in texts)
 
 
 def shown_levers(plan: ServicePlan) -> Sequence[Lever]:
@@ -71,7 +70,7 @@ def machines(winner: CheapestThen) -> str:
 def edge_line(edge: LimitEdge, plan: ServicePlan) -> str:
     """A limit with the neighbours at which the choice changes."""
     both = ((edge.tighter_s, edge.tighter), (edge.looser_s, edge.looser))
-    said = [f"at {exact_time(s)} {then_words(winner, plan)}" for s, winner in both if s is not None]
+    said = [f"< {exact_time(s)} {then_words(winner, plan)}" for s, winner in both if s is not None]
     return f"Edge: {edge.limit} {', '.join(said)}."
 
 

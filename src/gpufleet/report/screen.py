@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines
 
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
-LEAST_ROWS, LEAST_REJECTIONS = 3, 1
+LEAST_ROWS, USUAL_BILL = 3, 3
+"""Rows that always stand, and the lines of what moves the bill for which a screen has room."""
 MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
@@ -39,7 +40,12 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
 def screen_ranking(table: Table, width: int, num_rows: int | None, taken: int = 0) -> Table:
     """The first rows of a ranking, fewer where other parts took lines; on a narrow page its essential columns alone."""
     columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE or c.qualifies]
-    return replace(table, columns=columns, rows=table.rows[: num_rows or max(NUM_ROWS - taken, LEAST_ROWS)], notes=[])
+    return replace(
+        table,
+        columns=columns,
+        rows=table.rows[: num_rows or min(NUM_ROWS, max(NUM_ROWS - taken, LEAST_ROWS))],
+        notes=[],
+    )
 
 
 def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, taken: int = 0) -> Table:
@@ -51,16 +57,22 @@ def screen_rejections(rejections: Sequence[RejectionCount], details: Details, wi
         return rejection_table(rejections, everything=True)
     telling = [r for r in rejections if r.code not in LAYOUTS_OF_TRAINING] or rejections
     ordered = sorted(telling, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
-    most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - taken, LEAST_REJECTIONS))
+    most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - taken, 0))
     total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
     lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:most]]
     title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"
     return lines_table(title, [cut(line, width - MARGIN) for line in lines])
 
 
-def latency_line(plan: ServicePlan) -> str:
-    """Every latency figure of the answer with its range, beside its limit."""
-    return "; ".join(latency_words(plan, name) for name in plan.deployments[0].latency) + "."
+def is_crowded(taken: int) -> bool:
+    """Whether rows and rejections do not make room enough for the lines that others took."""
+    return taken > NUM_ROWS - LEAST_ROWS + NUM_REJECTIONS
+
+
+def latency_line(plan: ServicePlan, is_brief: bool = False) -> str:
+    """Every latency figure of the answer with its range, beside its limit; in brief those that have one."""
+    names = [name for name in plan.deployments[0].latency if name in plan.objectives] if is_brief else []
+    return "; ".join(latency_words(plan, name) for name in names or plan.deployments[0].latency) + "."
 
 
 def latency_words(plan: ServicePlan, name: str) -> str:

@@ -30,7 +30,9 @@ from gpufleet.report.rented import NARROW_PAGE, rented_fact, rented_words, until
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
+    USUAL_BILL,
     ask_line,
+    is_crowded,
     latency_line,
     price_day_lines,
     price_table,
@@ -63,7 +65,7 @@ from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_
 from gpufleet.results.plan import RentedService, ServicePlan
 
 P_contra = TypeVar("P_contra", bound=ServicePlan, contravariant=True)
-LOAD, PRICE_KIND, SPOT = "load", "price_kind", "spot"
+LOAD, PRICE_KIND, SPOT, MEASURED = "load", "price_kind", "spot", "measured"
 FORMULAS = (
     ("capacity", "replicas x the highest rate at which one keeps all objectives and load <= 0.95"),
     ("headroom", "capacity / rate - 1"),
@@ -146,8 +148,13 @@ def screen_tables(
     """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
     own, has_limits = words.reasons(plan), Detail.LIMITS in details
     bill = bill_table(plan, width)
-    taken = lines_taken(bill, width)
-    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, own, bool(bill)))
+    beside = [*price_lines(plan), *plan.notes, *(line for table in bill for line in table.notes)]
+    taken = lines_taken(beside, width) - USUAL_BILL
+    why = (
+        why_table(plan, own)
+        if has_limits
+        else lines_table("Why this one", short_reasons(plan, own, bool(bill), is_crowded(taken)))
+    )
     return [
         *bill,
         why,
@@ -160,16 +167,19 @@ def screen_tables(
     ]
 
 
-def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool) -> list[str]:
-    """The reasons that matter most, those first that say what the answer is and how surely it holds."""
+def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool, is_brief: bool) -> list[str]:
+    """The reasons that matter most, those first that say what the answer is and how surely it holds.
+
+    In brief without what nobody doubts or asked for.
+    """
     d = plan.deployments[0]
     binds = f"{d.binding_limit} binds." if d.binding in plan.objectives else binding_line(plan, d)
     is_spot_cheaper = plan.spot_alternative is not None and plan.spot_alternative.usd_per_hour < d.usd_per_hour
     lines = [
         own.layout,
-        latency_line(plan),
+        latency_line(plan, is_brief),
         f"{capacity_line(plan, d)} {binds}",
-        grade_line(d.grade),
+        *([] if is_brief and d.grade == MEASURED else [grade_line(d.grade)]),
         *own.quality,
         *hours_line(d),
         *until_line(d),
@@ -268,7 +278,7 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         *own_line(d),
         *([] if own.is_limit_told else idle_line(plan, d)),
         *own.cheaper,
-        *spot_line(plan),
+        *([] if is_told(plan, PRICE_KIND, SPOT) else spot_line(plan)),
         *own.further,
         *own.flips,
     ]

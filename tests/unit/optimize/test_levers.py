@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.api import ServeRequest, plan_serve
+from gpufleet.api import RequestKind, ServeRequest, plan_serve
 from gpufleet.api.answers import ServeAnswer, asked_further
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.questions.fields import DEFAULT_STEADY
+from gpufleet.report.detail import SCREEN
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.levers import Lever
@@ -94,7 +95,7 @@ def test_a_limit_at_an_edge_is_named_with_its_neighbours() -> None:
     assert {edge.limit for edge in plan.edges} == {"ttft.p95"}
     assert_edges_are_true(FIRST_TOKENS, plan)
     words = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert "Edge: ttft.p95 at " in words
+    assert "Edge: ttft.p95 < " in words
 
 
 @pytest.mark.slow
@@ -104,6 +105,7 @@ def test_levers_and_edges_are_true_of_any_market() -> None:
     assert_levers_are_true(LONG, plan)
     assert plan.edges
     assert_edges_are_true(LONG, plan)
+    assert len(lines_of(plan)) <= 45
 
 
 @pytest.mark.slow
@@ -113,6 +115,44 @@ def test_what_is_dear_to_find_is_asked_for_with_the_flips() -> None:
     more = asked_further(plan, flips=True)
     assert {lever.code for lever in more.levers} - {lever.code for lever in plan.levers} == {"gpus"}
     assert_levers_are_true(asked, more)
+
+
+def lines_of(plan: ServeAnswer) -> list[str]:
+    return page_as_text(plan_page(plan, details=SCREEN, width=80), 80).splitlines()
+
+
+def test_a_screen_has_room_for_four_levers_a_line_each() -> None:
+    lines = lines_of(planned("first tokens"))
+    assert len(lines) <= 45
+    assert all(len(line) <= 80 for line in lines)
+    first = lines.index("What moves the bill") + 1
+    levers = planned("first tokens").levers[:4]
+    for line, lever in zip(lines[first:], levers, strict=False):
+        assert line.startswith(f"  {lever.saved_ratio:.0%} less, ")
+
+
+def test_spot_and_fp8_are_said_once() -> None:
+    plan = planned("first tokens")
+    for words in (" ".join(lines_of(plan)), page_as_text(plan_page(plan), 200)):
+        assert "--pricing spot" in words
+        assert "On spot " not in words
+    lower = plan_serve(replace(SPARED, spare_machines=None, rate=60.0))
+    assert "precision" in [lever.code for lever in lower.levers]
+    assert " ".join(lines_of(lower)).count("fp8") == 1
+
+
+def test_of_classes_each_keeps_its_own_length() -> None:
+    chat = RequestKind("chat", 20.0, 1000, 200, "ttft.p95<150ms")
+    docs = RequestKind("docs", 2.0, 6000, 400, "ttft.p95<600ms")
+    classes = [chat, docs]
+    asked = ServeRequest("llama-3.1-8b", 1.0, 1, 1, classes=classes, gpus=["H100", "L40S"])
+    [lever] = [lever for lever in plan_serve(asked).levers if lever.code == "lengths"]
+    assert (lever.change, lever.typed) == ("one length in each class", "")
+    alike = [
+        replace(c, input_tokens=TokenCounts(float(c.input_tokens)), output_tokens=TokenCounts(float(c.output_tokens)))
+        for c in classes
+    ]
+    assert plan_serve(replace(asked, classes=alike)).answer.usd_per_hour == pytest.approx(lever.winner.usd_per_hour)
 
 
 def test_where_lengths_are_said_no_lever_doubts_them() -> None:
