@@ -10,7 +10,6 @@ closed form's at the rate of its replica.
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from functools import cached_property
 from typing import Protocol
@@ -324,7 +323,7 @@ class Bound:
         return paid + float(self.least_rest[tick // self.every]) > self.most
 
 
-UNBOUND = Bound(math.inf, np.zeros(1), sys.maxsize)
+UNBOUND = Bound(math.inf, np.zeros(1), 10**18)
 
 
 def play(service: Service, arrivals: FloatArray, policy: Policy, initial: int, start_s: float = 0.0) -> Played:
