@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
@@ -110,7 +110,9 @@ class TrainingRun:
         expected = self.times(usual_s, *usual)
         return float(end_of_run(self.times, expected, usual_s, usual, slow_s, planned, 1).elapsed_s)
 
-    def times(self, work_s: FloatArray, failures: float, per_hour: float, wait_s: float, recovery_s: float) -> RunTimes:
+    def times(
+        self, work_s: FloatArray, failures: Floats, per_hour: Floats, wait_s: Floats, recovery_s: Floats
+    ) -> RunTimes:
         """One run."""
         stops = stops_per_s(self.num_gpus, failures, self.machines, per_hour)
         write_s = np.array(self.write_s)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from operator import itemgetter
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
@@ -137,7 +137,7 @@ class Ways:
 
 
 def run_times(
-    work_s: FloatArray, stops: FloatArray, write_s: FloatArray, restarted_s: FloatArray, wait_s: float, startup_s: float
+    work_s: FloatArray, stops: FloatArray, write_s: FloatArray, restarted_s: Floats, wait_s: Floats, startup_s: float
 ) -> RunTimes:
     """Runs of so much work: every stop costs a restart and what was not saved; waits for machines are not paid."""
     interval = checkpoint_interval_s(write_s, mean_between_s(stops))
@@ -146,13 +146,13 @@ def run_times(
     return RunTimes(startup_s + elapsed, startup_s + paid, stops_in(elapsed, stops), interval)
 
 
-def beyond(expected: RunTimes, moved: Sequence[RunTimes], sign: int) -> RunTimes:
-    """An end of the ranges: what each uncertainty moves alone, its logarithms added in quadrature; up or down."""
+def beyond(expected: RunTimes, moved: RunTimes, sign: int) -> RunTimes:
+    """An end of the ranges: what each uncertainty moves alone, a row each, its logarithms in quadrature; up or down."""
 
     def end(name: str) -> FloatArray:
         usual = np.asarray(getattr(expected, name))
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.nan_to_num([np.log(getattr(each, name) / usual) for each in moved], posinf=np.inf, neginf=-np.inf)
+            logs = np.nan_to_num(np.log(getattr(moved, name) / usual), posinf=np.inf, neginf=-np.inf)
             moved_to = usual * np.exp(sign * np.sqrt((logs**2).sum(axis=0)))
         return np.where(np.isfinite(usual), moved_to, np.inf)
 
@@ -169,11 +169,12 @@ def end_of_run(
     sign: int,
 ) -> RunTimes:
     """An end of the ranges of runs, `times` of their work and of what is usual: each is moved alone, up or down."""
-    alone = [
-        expected if each == usual[i] else times(work_s, *[*usual[:i], each, *usual[i + 1 :]])
-        for i, each in enumerate(moved)
-    ]
-    return beyond(expected, [times(moved_work_s, *usual), *alone], sign)
+    apart = [i for i, each in enumerate(moved) if each != usual[i]]
+    work = np.stack([moved_work_s, *[work_s] * len(apart)])
+    others = np.tile(np.array(usual, dtype=np.float64), (len(work), 1))
+    others[range(1, len(work)), apart] = [moved[i] for i in apart]
+    columns = others.T.reshape(len(usual), len(work), *[1] * work_s.ndim)
+    return beyond(expected, times(work, *columns), sign)
 
 
 def ending(elapsed_s: FloatArray) -> FloatArray:
@@ -183,11 +184,12 @@ def ending(elapsed_s: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """What places rated clusters on offers."""
+    """What places rated clusters on offers; runs are `known` of the same clusters on machines that are alike."""
 
     question: TrainingQuestion
     search: TrainingSearch
     rejections: Rejections
+    known: dict[tuple[object, ...], Ways] = field(default_factory=dict)
 
     def placements(self, rated: Iterable[RatedCluster]) -> list[TrainingPlacement]:
         """The cheapest number of machines of every offer that is done in time; all numbers where they are played."""
@@ -207,16 +209,16 @@ class Placing:
         for each in rated:
             by_device.setdefault(each.cluster.device, []).append(each)
         instances = {(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)}
-        known: dict[tuple[int, float, str | None], Ways] = {}
+        of_device = {device: tuple(map(id, of)) for device, of in by_device.items()}
         for offer in self.buyable():
             instance = instances.get((offer.cloud, offer.instance))
             device = None if instance is None else self.search.hosts[self.search.host_of(instance)]
             if instance is None or device not in by_device:
                 continue
-            key = (device, instance.gpu_count, self.hazard_of(offer))
-            if key not in known:
-                known[key] = self.ways(instance, offer, by_device[device])
-            yield instance, offer, known[key]
+            key = (device, instance.gpu_count, self.hazard_of(offer), of_device[device])
+            if key not in self.known:
+                self.known[key] = self.ways(instance, offer, by_device[device])
+            yield instance, offer, self.known[key]
 
     def in_time(self, rated: Iterable[RatedCluster], deadline_s: float) -> list[tuple[float, Cluster]]:
         """GPUs that are paid for of every cluster that is done by then, whatever it costs and can be had."""
@@ -275,7 +277,7 @@ class Placing:
         recovery = around.runs.recovery_s
         recovered = Spread(recovery.low or recovery.value, recovery.value, recovery.high or recovery.value)
 
-        def times(work: FloatArray, failed: float, reclaimed: float, waited: float, recovered: float) -> RunTimes:
+        def times(work: FloatArray, failed: Floats, reclaimed: Floats, waited: Floats, recovered: Floats) -> RunTimes:
             stops = stops_per_s(machines * instance.gpu_count, failed, machines, reclaimed)
             return run_times(work, stops, write_s, recovered + write_s, waited, goal.startup_s)
 
@@ -502,7 +504,7 @@ def refined(
     """The placements of the cheapest machine types again, on the best of all layouts of their clusters."""
     shown = cheapest_of_each_type(placed)[:MOST_REFINED]
     soonest = min(placed, key=lambda p: float(p.expected.elapsed_s))
-    quiet = Placing(placing.question, search, Rejections())
+    quiet = replace(placing, rejections=Rejections())
     named = [*(p.rated.cluster for p in [*shown, soonest]), *quiet.promising(best.rated.values())]
     again = list({(cluster.device, cluster.num_gpus): cluster for cluster in named}.values())
     fine = search.best(again, search.question.grid, None)

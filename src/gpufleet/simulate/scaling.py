@@ -323,7 +323,7 @@ class Bound:
         return paid + float(self.least_rest[tick // self.every]) > self.most
 
 
-UNBOUND = Bound(math.inf, np.zeros(1), int(np.iinfo(np.int64).max))
+UNBOUND = Bound(math.inf, np.zeros(1), 10**18)
 
 
 def play(service: Service, arrivals: FloatArray, policy: Policy, initial: int, start_s: float = 0.0) -> Played:

@@ -17,6 +17,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
 NEVER = np.iinfo(np.int32).max
+EVERYBODY = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,7 @@ class Services:
         self.hold_ticks, self.young_ticks, self.calm_ticks = (
             np.ceil(each / zones.tick_s) for each in (rows.hold_s, rows.young_s, rows.calm_s)
         )
+        self.has_all_spares = np.isinf(self.young_ticks)
         self.who, self.on_spot = np.arange(len(piece)), num_machines - rows.floor
         self.most_on_spot = int(np.max(self.on_spot + rows.spares))
         self.slots = max(min(self.most_on_spot, int(zones.nodes.max())), 1)
@@ -115,12 +117,12 @@ class Services:
         self.held = np.zeros(self.spot_from.shape[1:], dtype=np.int64)
         self.on_demand = np.zeros(len(piece), dtype=np.int64)
         self.surplus_since = np.full(len(piece), NEVER, dtype=np.int64)
-        self.losses = np.zeros(len(piece), dtype=np.int64)
+        self.losses, self.spot_ready = np.zeros((2, len(piece)), dtype=np.int64)
         self.is_changed = False
 
     def ready(self, tick: int) -> IntArray:
-        """Machines of both kinds that are ready."""
-        return np.asarray(self.ready_on_spot(tick) + (self.on_demand_from <= tick).sum(axis=0))
+        """Machines of both kinds that are ready, once what happens in the tick has happened."""
+        return np.asarray(self.spot_ready + (self.on_demand_from <= tick).sum(axis=0))
 
     def ready_on_spot(self, tick: int) -> IntArray:
         """Machines on spot that are ready."""
@@ -129,45 +131,52 @@ class Services:
     def step(self, tick: int) -> None:
         """What happens at the begin of a tick."""
         self.is_changed = False
-        nodes, calm = (each[:, :, tick].T[:, self.piece] for each in (self.zones.nodes, self.zones.calm))
+        nodes, calm = (each[:, :, tick].T.take(self.piece, axis=1) for each in (self.zones.nodes, self.zones.calm))
         self._lose(nodes)
         is_calm = (calm >= self.calm_ticks) | (tick == 0)
         ready_at = tick + (self.start_ticks if tick else 0)
         self._order_on_spot(np.where(is_calm, np.minimum(nodes, self.slots), 0), calm, ready_at)
         self._stand_in(tick, ready_at)
-        self._give_back_on_spot(calm)
+        self._give_back_on_spot(tick, calm)
 
     def _lose(self, nodes: IntArray) -> None:
-        if not (self.held > nodes).any():
+        who = np.flatnonzero((self.held > nodes).any(axis=0))
+        if not len(who):
             return
-        keeps = np.arange(self.slots)[:, None, None] < nodes
-        self.spot_from = np.where(keeps, self.spot_from, NEVER).astype(np.int32)
-        self.losses += np.maximum(self.held - nodes, 0).sum(axis=0)
-        self.held = np.minimum(self.held, nodes)
+        held, left = self.held[:, who], nodes[:, who]
+        is_lost = np.arange(self.slots)[:, None, None] >= left
+        self.spot_from[:, :, who] = np.where(is_lost, np.int32(NEVER), self.spot_from[:, :, who])
+        self.losses[who] += np.maximum(held - left, 0).sum(axis=0)
+        self.held[:, who] = np.minimum(held, left)
         self.is_changed = True
 
-    def wanted_on_spot(self, calm: IntArray) -> IntArray:
-        """How many machines a service wants on spot, spares included."""
-        in_young = (self.held * (calm < self.young_ticks)).sum(axis=0)
-        spares = np.where(np.isinf(self.young_ticks), self.rows.spares, np.minimum(self.rows.spares, in_young))
-        return np.asarray(np.where(self.on_spot > 0, self.on_spot + spares, 0))
+    def lacks_on_spot(self, calm: IntArray, who: IntArray | slice = EVERYBODY) -> IntArray:
+        """How many more machines services want on spot, spares included, than they hold; below 0: how many fewer."""
+        held, on_spot, most = self.held[:, who], self.on_spot[who], self.rows.spares[who]
+        in_young = (held * (calm[:, who] < self.young_ticks[who])).sum(axis=0)
+        spares = np.where(self.has_all_spares[who], most, np.minimum(most, in_young))
+        return np.asarray(np.where(on_spot > 0, on_spot + spares, 0) - held.sum(axis=0))
 
     def _order_on_spot(self, room: IntArray, calm: IntArray, ready_at: int) -> None:
-        """One machine after the other, in the zone that has the fewest of ours; of those in the calmest."""
+        """One machine after the other, in the zone that has the fewest of ours; of those in the calmest.
+
+        Who lacks none, or has no zone with room, goes without until the next tick.
+        """
+        who = np.flatnonzero((self.lacks_on_spot(calm) > 0) & (self.held < room).any(axis=0))
         for _ in range(self.most_on_spot):
-            is_open = (self.held < room) & (self.held.sum(axis=0) < self.wanted_on_spot(calm))
-            who = np.flatnonzero(is_open.any(axis=0))
             if not len(who):
                 break
-            rank = np.where(is_open[:, who], self.held[:, who] * np.float64(NEVER) - calm[:, who], np.inf)
-            zone = rank.argmin(axis=0)
+            held = self.held[:, who]
+            zone = np.where(held < room[:, who], held * np.float64(NEVER) - calm[:, who], np.inf).argmin(axis=0)
             self.spot_from[self.held[zone, who], zone, who] = ready_at
             self.held[zone, who] += 1
             self.is_changed = True
+            who = who[(self.lacks_on_spot(calm, who) > 0) & (self.held[:, who] < room[:, who]).any(axis=0)]
 
     def _stand_in(self, tick: int, ready_at: int) -> None:
         """On demand: at once as many as spot lacks; given back once spot has been ready for long enough."""
-        rows, ready, has = self.rows, self.ready_on_spot(tick), self.on_demand
+        self.spot_ready = self.ready_on_spot(tick)
+        rows, ready, has = self.rows, self.spot_ready, self.on_demand
         least, most = (
             rows.floor + np.where(rows.falls_back, np.maximum(self.on_spot - covered, 0), 0)
             for covered in (np.where(rows.counts_starting, self.held.sum(axis=0), ready), ready)
@@ -175,23 +184,25 @@ class Services:
         self.surplus_since = np.where(has > most, np.minimum(self.surplus_since, tick), NEVER)
         gives_back = (has > most) & (tick - self.surplus_since >= self.hold_ticks)
         then = np.where(gives_back, most, np.maximum(has, least))
-        if (then == has).all():
+        who = np.flatnonzero(then != has)
+        if not len(who):
             return
-        slot = np.arange(len(self.on_demand_from))[:, None]
-        ordered = np.where((slot >= has) & (slot < then), ready_at, self.on_demand_from)
-        self.on_demand_from = np.where(slot < then, ordered, NEVER).astype(np.int32)
+        slot, had, kept = np.arange(len(self.on_demand_from))[:, None], has[who], then[who]
+        ordered = np.where((slot >= had) & (slot < kept), np.int32(ready_at), self.on_demand_from[:, who])
+        self.on_demand_from[:, who] = np.where(slot < kept, ordered, np.int32(NEVER))
         self.surplus_since = np.where(gives_back, NEVER, self.surplus_since)
         self.on_demand, self.is_changed = then, True
 
-    def _give_back_on_spot(self, calm: IntArray) -> None:
+    def _give_back_on_spot(self, tick: int, calm: IntArray) -> None:
         """One machine beyond what is wanted, the newest."""
-        who = np.flatnonzero(self.held.sum(axis=0) > self.wanted_on_spot(calm))
+        who = np.flatnonzero(self.lacks_on_spot(calm) < 0)
         if not len(who):
             return
         held = self.spot_from[:, :, who]
         zone = np.where(held < NEVER, held, -1).max(axis=0).argmax(axis=0)
         self.held[zone, who] -= 1
         self.spot_from[self.held[zone, who], zone, who] = NEVER
+        self.spot_ready = self.ready_on_spot(tick)
         self.is_changed = True
 
     def next_tick(self, tick: int) -> int:
@@ -199,7 +210,7 @@ class Services:
         following = tick + 1
         if self.is_changed or self.zones.next_change[tick] == following:
             return following
-        calm = self.zones.calm[:, :, tick].T[:, self.piece]
+        calm = self.zones.calm[:, :, tick].T.take(self.piece, axis=1)
         ages = (ticks - calm for ticks in (self.young_ticks, self.calm_ticks))
         waits = [
             self.spot_from[(self.spot_from > tick) & (self.spot_from < NEVER)],

@@ -220,7 +220,7 @@ def test_one_row_a_machine_type_and_price_kind_cheapest_first() -> None:
 
 
 def test_ends_move_each_uncertainty_alone_and_add_them_in_quadrature() -> None:
-    moved = [RunTimes(*(np.array([x]) for x in (*(100 * up,) * 2, 1.0, 5.0))) for up in (1.3, 2.0)]
+    moved = RunTimes(*(np.array([[x], [y]]) for x, y in ((130.0, 200.0), (130.0, 200.0), (1.0, 1.0), (5.0, 5.0))))
     usual = RunTimes(*(np.array([x]) for x in (100.0, 100.0, 1.0, 5.0)))
     high = beyond(usual, moved, 1)
     both = math.hypot(math.log(1.3), math.log(2.0))
@@ -230,9 +230,9 @@ def test_ends_move_each_uncertainty_alone_and_add_them_in_quadrature() -> None:
 
 def test_one_uncertainty_that_never_ends_is_an_end_that_never_comes() -> None:
     usual = RunTimes(*(np.array([x, np.inf]) for x in (100.0, 100.0, 0.0, 5.0)))
-    never = RunTimes(*(np.array([x, x]) for x in (np.inf, np.inf, 0.0, 5.0)))
-    assert np.isinf(beyond(usual, [never], 1).elapsed_s).all()
-    assert beyond(usual, [never], 1).stops[0] == 0
+    never = RunTimes(*(np.array([[x, x]]) for x in (np.inf, np.inf, 0.0, 5.0)))
+    assert np.isinf(beyond(usual, never, 1).elapsed_s).all()
+    assert beyond(usual, never, 1).stops[0] == 0
 
 
 def test_a_budget_leaves_what_it_pays_for() -> None:
