@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.dom.minidom
 from collections.abc import Callable
 from html.parser import HTMLParser

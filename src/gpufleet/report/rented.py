@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet.domain.confidence import EXPECTED, HIGH_END
-from gpufleet.report.numbers import amount, percent
+from gpufleet.report.numbers import amount, percent, plural
 from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
-EVERYWHERE, TIGHT = "all", "Tight"
+EVERYWHERE, TIGHT, MOST_NAMED = "all", "Tight", 3
 CLOUDS_IN_WORDS = {"aws": "AWS", "azure": "Azure", "gcp": "Google Cloud", "oci": "Oracle Cloud"}
 SURER = "--confidence 0.9"
 PLANS_FOR_IT = f"{SURER} plans for it"
@@ -110,10 +110,17 @@ def rented_fact(d: OfferedMachines, bought: str) -> Fact:
     return Fact("Machines", str(d.instance_count), f"{d.instance}, {place(d)}, {bought}{in_doubt(d)}")
 
 
-def gpus_in_words(d: OfferedMachines) -> str:
-    """All GPUs that are paid for, and whose they are: what a manager calls the machines."""
-    number = d.instance_count * d.gpus_per_instance
-    return f"{amount(number)} {d.gpu} GPU{'' if number == 1 else 's'} at {CLOUDS_IN_WORDS.get(d.cloud, d.cloud)}"
+def gpus_in_words(rented: Sequence[OfferedMachines]) -> list[str]:
+    """All GPUs that are paid for by provider, and whose they are: what a manager calls the machines."""
+    found: dict[str, dict[str, float]] = {}
+    for d in rented:
+        of = found.setdefault(CLOUDS_IN_WORDS.get(d.cloud, d.cloud), {})
+        of[d.gpu] = of.get(d.gpu, 0.0) + d.instance_count * d.gpus_per_instance
+    return [
+        f"{' and '.join(f'{amount(n)} {gpu}' for gpu, n in of.items())} "
+        f"GPU{'' if sum(of.values()) == 1 else 's'} at {cloud}"
+        for cloud, of in found.items()
+    ]
 
 
 def try_first(rented: Sequence[RentedMachines], check: str = "") -> str:
@@ -132,7 +139,12 @@ def titled(rented: Sequence[OfferedMachines], does: str, work: str, price: str) 
     """The title of a page: what is rented `does` what work, for which price."""
     number = sum(d.instance_count * d.gpus_per_instance for d in rented)
     verb = f"{does}{'es' if does.endswith('o') else 's'}" if number == 1 else does
-    return f"{' and '.join(dict.fromkeys(map(gpus_in_words, rented)))} {verb} {work} for {price}."
+    named = gpus_in_words(rented)
+    types = len({d.gpu for d in rented})
+    if max(types, len(named)) > MOST_NAMED:
+        clouds = dict.fromkeys(CLOUDS_IN_WORDS.get(d.cloud, d.cloud) for d in rented)
+        named = [f"{amount(number)} GPUs of {plural(types, 'type')} at {', '.join(clouds)}"]
+    return f"{' and '.join(named)} {verb} {work} for {price}{in_doubt(*rented)}."
 
 
 def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:
