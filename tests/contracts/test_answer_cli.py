@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.dom.minidom
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -136,10 +137,11 @@ def test_a_page_tells_its_verdict_its_price_and_its_limits_at_a_glance(ask: Ask)
     plan = json.loads(ask(*PLAN, "-o", "json")[1])
     page = ask(*PLAN, "-o", "html")[1]
     d = plan["deployments"][0]
-    assert '<div class="fact good"><dt>Verdict</dt><dd>Holds</dd>' in page
-    assert f"<dt>Per month</dt><dd>${d['usd_per_month']:,.0f}" in page
+    assert '<div class="fact good"><dt>Verdict</dt><dd>Holds at 80% confidence</dd>' in page
+    assert re.search(rf"<h1>[^<]* for \${d['usd_per_month']:,.0f} a month\.</h1>", page)
+    assert f"<dt>Per hour</dt><dd>${d['usd_per_hour']:,.2f}" in page
     assert page.count('<svg class="bar"') == len(plan["objectives"])
-    assert page.index("<figure") < page.index("Cheapest ") < page.index("<summary><h2>Rejected")
+    assert page.index("Cheapest ") < page.index("<figure") < page.index("<summary><h2>Rejected")
     assert page.rindex("Prices, never live") > page.index("Notes and sources") > page.rindex("</details>")
 
 
@@ -181,7 +183,7 @@ def test_every_answer_can_be_html(ask: Ask, words: tuple[str, ...]) -> None:
         (("fit", "llama-3.3-70b", "--gpus", "L40S:1"), "bad", "Does not fit"),
         (("estimate", "llama-3.1-8b", "--gpus", "H100:1", "--in", "9", "--out", "9", "--batch", "1"), "good", "Fits"),
         (("plan", "batch", "llama-3.1-8b", "--requests", "10k", "--in", "1000", "--out", "200", "--deadline", "8h"),
-         "good", "In time"),
+         "good", "In time at 80% confidence"),
     ],
     ids=["fits", "does not fit", "an estimate", "a job"],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from gpufleet.records import dataclass
 from gpufleet.report.log_plane import LogPlane, ticks
@@ -18,7 +19,8 @@ from gpufleet.report.roofline import LogAxis
 from gpufleet.report.shown_currency import shown_amount, shown_code
 
 LETTER_PX, LINE_PX, DOT_PX, SMALL_DOT_PX, CAP_PX, AWAY_PX = 7.2, 15.0, 6, 4, 3, 9
-LIMIT_INDENT_PX = 6
+LIMIT_INDENT_PX, RIM_PX = 6, 3
+FARTHER = (-2.0, 1.2, -3.0, 2.2)
 Ends = tuple[float, float]
 STYLE = f"""
 {themed(".front", ("page", "ink", "soft", "grid", "line", "over"))}.front{{font:13px system-ui,sans-serif}}
@@ -256,7 +258,7 @@ Box = tuple[float, float, float, float]
 
 def labels(d: Drawn) -> Iterator[str]:
     """Marks beside their points, with names for the best where there is room; what finds no room is left out."""
-    taken = [*limit_boxes(d), *(box for p in d.plot.points for box in covered(d, p))]
+    taken = [*limit_boxes(d), *step_boxes(d), *(box for p in d.plot.points for box in covered(d, p))]
     for p in sorted(d.plot.points, key=lambda p: not p.is_best):
         long = f"{p.mark}: {p.name}" if p.is_best and d.canvas.is_named and p.name else p.mark
         for text in dict.fromkeys((long, p.mark)):
@@ -277,23 +279,37 @@ def limit_boxes(d: Drawn) -> Iterator[Box]:
 
 
 def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:
-    """What a dot and its range upwards cover."""
+    """What a dot and its ranges cover, caps included."""
     x, y = d.x(p.cost_usd), d.y(p.time_s)
     yield x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX
     if p.time_ends_s is not None:
         low, high = (d.y(end) for end in p.time_ends_s)
         yield x - 1, high, x + 1, low
+        yield from ((x - CAP_PX, end - 1, x + CAP_PX, end + 1) for end in (low, high))
+    if p.cost_ends_usd is not None:
+        low, high = (d.x(end) for end in p.cost_ends_usd)
+        yield low, y - RIM_PX, high, y + RIM_PX
+        yield from ((end - 1, y - CAP_PX, end + 1, y + CAP_PX) for end in (low, high))
+
+
+def step_boxes(d: Drawn) -> Iterator[Box]:
+    """What the border of the possible covers."""
+    best = sorted(p.place for p in d.plot.points if p.is_best) if d.plot.has_steps else []
+    for (x, y), (next_x, next_y) in pairwise((d.x(x), d.y(y)) for x, y in best):
+        yield x, y - RIM_PX, next_x, y + RIM_PX
+        yield next_x - 1, min(y, next_y), next_x + 1, max(y, next_y)
 
 
 def boxes(d: Drawn, p: CostPoint, text: str) -> Iterator[Box]:
-    """Places of a text by its point: right and left of it, then above and below its range, or ending there."""
+    """Places of a text by its point: right and left of it, above and below its range, or ending there, then farther."""
     x, y, width = d.x(p.cost_usd), d.y(p.time_s), len(text) * LETTER_PX
     low, high = (d.y(end) for end in p.time_ends_s or (p.time_s, p.time_s))
     sides, heights = (x + AWAY_PX, x - AWAY_PX - width), (-LINE_PX - 1, 1.0, -LINE_PX / 2)
     beside = [(left, y + height) for left in sides for height in heights]
     starts = (max(x - share * width, d.canvas.left + 2.0) for share in (0.5, 1.0))
     around = [(left, top) for left in starts for top in (high - LINE_PX - 2, low + 2)]
-    for left, top in (*beside, *around):
+    farther = [(left, y + step * LINE_PX) for step in FARTHER for left in (*sides, x - width / 2)]
+    for left, top in (*beside, *around, *farther):
         yield left, top, left + width, top + LINE_PX
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from string import ascii_uppercase
 
+from gpufleet.records import dataclass
+from gpufleet.report import numbers
+from gpufleet.report.cost_bars import CostBar, cost_bars
 from gpufleet.report.numbers import (
     amount,
     count,
@@ -16,15 +20,17 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
-from gpufleet.report.rented import in_doubt, machines, marked, place
+from gpufleet.report.page import WARNING, Column, Fact, Page, Picture, Row, Table, lines_table
+from gpufleet.report.rented import in_doubt, machines, marked, place, titled
 from gpufleet.report.search import assumed_words, dated_sources, preferred_line
+from gpufleet.results.base import Figure
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixMachines, RouteRow
 
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BUDGET, SHARE_OF, CARBON = "budget", "share of ", "kg CO2e an hour"
 PROVED, SAME_COST = 1e-6, 5e-3
 SENT = 0.9995
+MOST_BARS = 6
 IS_TIGHT = "tight: holds as planned, breaks its limit at the high end of its range (--confidence 0.9 plans for it)"
 WITHOUT = "without it: what the cheapest mix without that row would cost"
 NO_MIX = "No mix keeps all limits. Below is the smallest change after which one does, as far as was searched."
@@ -34,9 +40,10 @@ BUSY = "busy: how much of its capacity its requests take, headroom included"
 def fleet_mix_page(mix: FleetMix) -> Page:
     """Headline, machines, copies, routes, what binds; where there is no mix, what has to give way."""
     if not mix.machines:
-        return Page(NO_MIX, [given_way_table(mix.given_way)], closing_notes(mix), [question(mix)])
+        given = given_way_table(mix.given_way)
+        return Page(NO_MIX, [given], closing_notes(mix), [question(mix)], next_step=next_step(mix))
     tables = [
-        machines_table(mix),
+        replace(machines_table(mix), picture=costs_picture(mix)),
         copies_table(mix),
         routes_table(mix),
         latency_table(mix),
@@ -44,7 +51,95 @@ def fleet_mix_page(mix: FleetMix) -> Page:
         *share_tables(mix),
         *pinned_tables(mix),
     ]
-    return Page(headline(mix), tables, notes(mix), [question(mix)])
+    one = ("one type's", mix.usd_per_hour_one_type)
+    facts = [*held_facts(limits_held(mix)), *cost_facts(mix, " + ".join(rented(mix)), one)]
+    return Page(headline(mix), tables, notes(mix), [question(mix)], facts, title(mix), next_step(mix))
+
+
+def title(mix: FleetMix) -> str:
+    """The answer as a manager reads it: GPUs and providers in words, what they serve, what a month costs."""
+    s = mix.services[0]
+    asked = f"{s.model} at {requests_a_second(s.requests_per_s)}"
+    work = asked if len(mix.services) == 1 else f"{len(mix.services)} services"
+    return titled(mix.machines, "serve", work, f"{usd(mix.usd_per_month or 0)} a month")
+
+
+def requests_a_second(requests_per_s: float) -> str:
+    """A rate in words."""
+    return f"{numbers.several(requests_per_s, 'request')}/s"
+
+
+def next_step(mix: FleetMix) -> str:
+    """What to do with the answer."""
+    if not mix.machines:
+        return "loosen what is named below by as much, and ask again."
+    return "write the routes for your router (--routing FILE); rent one machine of each type and measure it first."
+
+
+def costs_picture(mix: FleetMix) -> Picture:
+    """What the mix costs in its rows, beside what does without one of them, or with one type for each service."""
+    parts = [(letter(at), m.usd_per_hour) for at, m in enumerate(mix.machines)]
+    own = CostBar("this mix, by the rows below", mix.usd_per_hour or 0.0, parts)
+    others = [
+        CostBar(f"the cheapest without {letter(at)}", m.usd_per_hour_without)
+        for at, m in enumerate(mix.machines)
+        if m.usd_per_hour_without is not None
+    ]
+    if mix.usd_per_hour_one_type is not None:
+        others.append(CostBar("one machine type for each service", mix.usd_per_hour_one_type))
+    nearest = sorted(others, key=lambda bar: bar.usd_per_hour)[:MOST_BARS]
+    return cost_bars("What the mix costs, and what other choices do", [own, *nearest])
+
+
+@dataclass(frozen=True)
+class Held:
+    """A limit and a figure that keeps it as planned, with what it is called."""
+
+    name: str
+    figure: Figure
+    limit_s: float
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the high end of the range is above the limit."""
+        return (self.figure.high or self.figure.value) > self.limit_s
+
+
+def limits_held(mix: FleetMix) -> list[Held]:
+    """The limits of all rows of copies."""
+    return [
+        Held(f"{name} of row {at}", c.deployment.latency[name], limit_s)
+        for at, c in enumerate(mix.copies, 1)
+        for name, limit_s in mix.services[c.service].objectives.items()
+        if name in c.deployment.latency
+    ]
+
+
+def held_facts(held: Sequence[Held]) -> list[Fact]:
+    """Whether limits hold, and the one that breaks first at the high end of ranges; nothing without a limit."""
+    if not held:
+        return []
+    over = [h for h in held if h.breaks]
+    if not over:
+        return [Fact("Verdict", "Limits hold", "at the high end of their ranges too", "good")]
+    first = max(over, key=lambda h: (h.figure.high or 0.0) / h.limit_s)
+    high = f"{first.name} is {duration(first.figure.high)} of {duration(first.limit_s)} at the high end of its range"
+    return [Fact("Verdict", "Limits hold as planned", high, "tight")]
+
+
+def cost_facts(mix: FleetMix, machines_said: str, beside: tuple[str, float | None]) -> list[Fact]:
+    """What the hour costs, what is rented, what is saved `beside` something else, and how far that is proved."""
+    (of, one), usd_mix, gap = beside, mix.usd_per_hour or 0.0, mix.gap_ratio
+    saved = one is not None and one > usd_mix + SAME_COST
+    among = f"of all mixes of {searched(mix)}"
+    sure = ("Not proved", "found at once") if gap is None else ("Cheapest, proved", among)
+    within = f"Within {percent(gap)}"
+    return [
+        Fact("Per hour", usd(usd_mix)),
+        Fact("Machines", str(sum(m.instance_count for m in mix.machines)), machines_said),
+        *([Fact("Saved", percent(1 - usd_mix / one), f"of {of} {usd_per_hour(one)}")] if saved and one else []),
+        Fact("Search", *((within, f"of the cheapest {among}") if gap is not None and gap >= PROVED else sure)),
+    ]
 
 
 def question(mix: FleetMix) -> str:

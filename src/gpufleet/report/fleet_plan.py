@@ -15,9 +15,9 @@ from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, marked, place, verdict, verdict_fact
+from gpufleet.report.rented import gpus, in_doubt, marked, place, try_first
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
-from gpufleet.report.service_page import nothing_table, why_table
+from gpufleet.report.service_page import nothing_table, verdict_of, why_table
 from gpufleet.report.service_reasons import kind
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -42,7 +42,7 @@ def fleet_page(fleet: FleetPlan, *, explain: bool = False, details: Details = WH
             titled(inputs_table(plan.inputs), f"Inputs of {name_of(fleet, index)}")
             for index, plan in enumerate(fleet.every_plan)
         ]
-    return Page(headline(fleet), tables, notes(fleet, today), facts=facts(fleet))
+    return Page(headline(fleet), tables, notes(fleet, today), (), facts(fleet), title(fleet), next_step(fleet))
 
 
 def name_of(fleet: FleetPlan, index: int) -> str:
@@ -109,6 +109,21 @@ def headline(fleet: FleetPlan) -> str:
     return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}."
 
 
+def title(fleet: FleetPlan) -> str:
+    """What all costs by the month; nothing where not all is served."""
+    if fleet.missing or fleet.usd_per_hour is None or not fleet.is_within_budget:
+        return ""
+    models = plural(len(fleet.every_plan), "model")
+    return f"{models} together for {usd(fleet.usd_per_hour * HOURS_PER_MONTH)} a month{in_doubt(*bought(fleet))}."
+
+
+def next_step(fleet: FleetPlan) -> str:
+    """What to do with the answer."""
+    if not title(fleet):
+        return "change what is named above, or give the models more to choose from (--gpus, --clouds), and ask again."
+    return try_first([plan.deployments[0] for plan in fleet.every_plan if plan.deployments])
+
+
 def facts(fleet: FleetPlan) -> list[Fact]:
     """What all costs, and beside machines of their own; nothing where not all is served."""
     if fleet.missing or fleet.usd_per_hour is None:
@@ -116,7 +131,7 @@ def facts(fleet: FleetPlan) -> list[Fact]:
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = [Fact("Saved by sharing", percent(1 - fleet.usd_per_hour / apart), f"{usd_per_hour(apart)} apart")]
     return [
-        Fact("Per month", usd(fleet.usd_per_hour * HOURS_PER_MONTH), usd_per_hour(fleet.usd_per_hour)),
+        Fact("Per hour", usd(fleet.usd_per_hour)),
         Fact("Models", str(len(fleet.every_plan)), budget_note(fleet)),
         *(saved if fleet.shared else []),
         *(model_fact(fleet, index, plan) for index, plan in enumerate(fleet.every_plan) if plan.deployments),
@@ -132,9 +147,9 @@ def budget_note(fleet: FleetPlan) -> str:
 
 def model_fact(fleet: FleetPlan, index: int, plan: ServicePlan) -> Fact:
     """The verdict on one model, with its GPUs."""
-    d = plan.deployments[0]
-    sure = verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight))
-    return replace(sure, label=name_of(fleet, index), note=f"{gpus(d)}; {sure.note}")
+    sure = verdict_of(plan)
+    note = "; ".join(filter(None, (gpus(plan.deployments[0]), sure.note)))
+    return replace(sure, label=name_of(fleet, index), note=note)
 
 
 def bought(fleet: FleetPlan) -> list[OfferedMachines]:

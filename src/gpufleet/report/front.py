@@ -19,16 +19,22 @@ from gpufleet.results.rented import RentedMachines
 
 MARKS, OTHER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "."
 HOURLY = "per hour, all machines"
+ONE_CHARACTER = 9
 RANGES, FRONT_KEY, ROWS_KEY = "upright: 80% range", "line: nothing is cheaper and faster", "filled: no row beats it"
+ROWS = "numbers: rows of the ranking; letters: below"
 
 
 @dataclass(frozen=True)
 class FrontChart:
-    """The points of a front, and the rows of the ranking that are not on it, with their numbers."""
+    """The points of a front with their marks, and the rows of the ranking that are not on it, with their numbers.
+
+    A point is marked by its number in the ranking, and by a letter where it has none or one of two digits.
+    """
 
     figure: str
     front: tuple[Deployment, ...]
     others: tuple[tuple[int, Deployment], ...]
+    marks: tuple[str, ...]
 
 
 def chart_of(front: Front, rows: Sequence[Deployment]) -> FrontChart:
@@ -36,7 +42,13 @@ def chart_of(front: Front, rows: Sequence[Deployment]) -> FrontChart:
     places = {place_of(d, front.figure) for d in front.points}
     ranked = [(rank, d) for rank, d in enumerate(rows, 1) if front.figure in d.latency]
     others = tuple((rank, d) for rank, d in ranked if place_of(d, front.figure) not in places)
-    return FrontChart(front.figure, tuple(front.points), others)
+    numbers: dict[Ends, int] = {}
+    for rank, d in ranked:
+        numbers.setdefault(place_of(d, front.figure), rank)
+    letters = iter(MARKS)
+    ranks = [numbers.get(place_of(d, front.figure), len(rows) + ONE_CHARACTER) for d in front.points]
+    marks = [str(rank) if rank <= ONE_CHARACTER else next(letters, OTHER) for rank in ranks]
+    return FrontChart(front.figure, tuple(front.points), others, tuple(marks))
 
 
 def place_of(d: RentedService, figure: str) -> Ends:
@@ -48,7 +60,7 @@ def front_table(plan: ServePlan, front: Front, width: int) -> Table:
     """The front in characters and as a picture, and what each letter in it is."""
     chart = chart_of(front, plan.deployments)
     dots = [(*place_of(d, front.figure), OTHER) for _, d in chart.others]
-    letters = [(*place_of(d, front.figure), mark) for d, mark in zip(chart.front, MARKS, strict=False)]
+    letters = [(*place_of(d, front.figure), mark) for d, mark in zip(chart.front, chart.marks, strict=True)]
     plane = LogPlane.around([(x, y) for x, y, _ in (*dots, *letters)])
     columns = [
         Column("mark", ""),
@@ -60,25 +72,26 @@ def front_table(plan: ServePlan, front: Front, width: int) -> Table:
         Column("grade", "grade", priority=2),
     ]
     note = (
-        f"No other candidate is both cheaper and faster. Other rows: '{OTHER}' (open dots). Each row has only as many "
-        "machines as it needs."
+        "No other candidate is both cheaper and faster. Numbers: rows of the ranking, the others of them as "
+        f"'{OTHER}' (open dots). Each has only as many machines as it needs."
     )
     return Table(
         columns,
-        [front_row(mark, d, front.figure) for mark, d in zip(MARKS, front.points, strict=False)],
+        [front_row(mark, d, front.figure) for mark, d in zip(chart.marks, front.points, strict=True)],
         f"Cost against {front.figure}: the front (log-log, $/h across)",
         [note],
         drawing=drawn_lines(plane, [*dots, *letters], width, usd, duration),
         picture=front_picture(plan, front),
+        is_key=True,
     )
 
 
 def front_picture(plan: ServePlan, front: Front) -> Picture | None:
     """The front as a picture, beside the rows that are not on it."""
     chart = chart_of(front, plan.deployments)
-    best = [service_point(d, front.figure, m, True) for d, m in zip(chart.front, MARKS, strict=False)]
+    best = [service_point(d, front.figure, m, True) for d, m in zip(chart.front, chart.marks, strict=True)]
     others = [service_point(d, front.figure, str(rank), False) for rank, d in chart.others]
-    key = [RANGES, FRONT_KEY, "numbers: rows of the ranking"]
+    key = [RANGES, FRONT_KEY, ROWS]
     return cost_picture(CostPlot(HOURLY, front.figure, [*best, *others], key, plan.objectives.get(front.figure)))
 
 

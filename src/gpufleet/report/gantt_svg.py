@@ -1,7 +1,11 @@
-"""A schedule as a picture: a bar for each job under its pool, maintenance behind, deadlines as ticks."""
+"""A schedule as a picture: a bar for each job under its pool, maintenance behind, deadlines as ticks.
+
+Drawn twice: for a page, where it also stands alone, and for a page as narrow as a phone.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -15,8 +19,9 @@ from gpufleet.report.palette import themed
 from gpufleet.results.schedule import ScheduledPool, ScheduledRun, SchedulePlan
 from gpufleet.units import DAY
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW_PX, BAR_PX = 900, 190, 20, 44, 34, 18, 12
-MOST_BARS, MOST_TICKS, LETTERS = 400, 8, 24
+RIGHT, TOP, BOTTOM, ROW_PX, BAR_PX = 20, 60, 34, 18, 12
+MOST_BARS = 400
+KEY = "bars run, ticks are deadlines, grey is maintenance"
 LONGEST_BY_WEEKDAY_S = 27 * DAY
 STYLE = f"""
 {themed(".gantt", ("page", "ink", "soft", "grid", "line", "over"))}.gantt{{font:12px system-ui,sans-serif}}
@@ -30,9 +35,13 @@ STYLE = f"""
 
 @dataclass(frozen=True)
 class Canvas:
-    """Where moments stand."""
+    """Where moments stand, on a picture as wide as that, and how much of a name has room left of the bars."""
 
     plan: SchedulePlan
+    width: int
+    left: int
+    most_letters: int
+    most_ticks: int
 
     @property
     def axis(self) -> LinearAxis:
@@ -41,26 +50,33 @@ class Canvas:
 
     def x(self, seconds: float) -> float:
         """Pixels from the left."""
-        return LEFT + self.axis.position(seconds) * (WIDTH - LEFT - RIGHT)
+        return self.left + self.axis.position(seconds) * (self.width - self.left - RIGHT)
 
 
 def gantt_picture(plan: SchedulePlan) -> Picture | None:
-    """The picture; nothing where nothing runs or bars would be too many."""
+    """The picture for a page and for a phone; nothing where nothing runs or bars would be too many."""
     if not plan.runs or len(plan.runs) > MOST_BARS:
         return None
-    canvas, used = Canvas(plan), [pool for pool in plan.pools if any(run.pool == pool.pool for run in plan.runs)]
+    return Picture(svg_of(Canvas(plan, 900, 190, 28, 8)), svg_of(Canvas(plan, 360, 120, 17, 4)))
+
+
+def svg_of(canvas: Canvas) -> str:
+    """One picture that also stands alone."""
+    plan, width = canvas.plan, canvas.width
+    used = [pool for pool in plan.pools if any(run.pool == pool.pool for run in plan.runs)]
     height = TOP + (len(plan.runs) + len(used)) * ROW_PX + BOTTOM
     parts = [
-        f'<svg class="gantt" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}">',
+        f'<svg class="gantt" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">',
         f"<title>Jobs over time</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{WIDTH}" height="{height}"/>',
-        written(LEFT, 20, f"Jobs over time{since(plan)}: bars run, ticks are deadlines, grey is maintenance", "head"),
+        f'<rect class="page" width="{width}" height="{height}"/>',
+        written(8, 20, f"Jobs over time{since(plan)}", "head"),
+        written(8, 38, KEY, "soft"),
         *ticks(canvas, height),
         *rows(canvas, used),
         "</svg>",
     ]
-    return Picture("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def written(x: float, y: float, text: str, look: str = "") -> str:
@@ -76,7 +92,7 @@ def since(plan: SchedulePlan) -> str:
 def ticks(canvas: Canvas, height: int) -> Iterator[str]:
     """Round moments: days where the schedule has a date and lasts for some."""
     plan, bottom = canvas.plan, height - BOTTOM
-    found, show = time_ticks(canvas.axis.high, MOST_TICKS)
+    found, show = time_ticks(canvas.axis.high, canvas.most_ticks)
     if plan.start is not None and plan.makespan_s > 2 * DAY:
         start = plan.start
         midnight = (start + timedelta(days=1)).replace(hour=0, minute=0, second=0)
@@ -84,7 +100,7 @@ def ticks(canvas: Canvas, height: int) -> Iterator[str]:
         found = [s for s in ((midnight - start).total_seconds() + day * DAY for day in days) if s <= plan.makespan_s]
         form = "%d %b" if plan.makespan_s > LONGEST_BY_WEEKDAY_S else "%a %d"
         show = lambda s: (start + timedelta(seconds=s)).strftime(form)  # noqa: E731
-    every = max(len(found) // MOST_TICKS, 1)
+    every = max(math.ceil(len(found) / canvas.most_ticks), 1)
     for seconds in found[::every]:
         yield f'<path class="grid" d="M{canvas.x(seconds):.1f} {TOP - 8}V{bottom}"/>'
         yield written(canvas.x(seconds), bottom + 18, show(seconds), "soft mid")
@@ -108,8 +124,9 @@ def rows(canvas: Canvas, pools: Sequence[ScheduledPool]) -> Iterator[str]:
 
 def bar(canvas: Canvas, run: ScheduledRun, y: float) -> Iterator[str]:
     """One job: how long it waited, when it runs, when it is due."""
-    name = run.job if len(run.job) <= LETTERS else run.job[: LETTERS - 1] + "…"
-    yield written(LEFT - 8, y + 13, f"{name} {amount(run.gpus)}x", "end")
+    most = canvas.most_letters - len(amount(run.gpus))
+    name = run.job if len(run.job) <= most else run.job[: most - 1] + "…"
+    yield written(canvas.left - 8, y + 13, f"{name} {amount(run.gpus)}x", "end")
     middle = y + ROW_PX / 2
     yield f'<path class="wait" d="M{canvas.x(run.earliest_s):.1f} {middle:.1f}H{canvas.x(run.start_s):.1f}"/>'
     late = f", late by {duration(run.late_s)}" if run.late_s else ""

@@ -12,14 +12,14 @@ from gpufleet.report.text import WrittenColumn, cell, columns_that_fit, line_wid
 
 SCREEN_CHARACTERS, PHONE_CHARACTERS = 126, 44
 WIDEST_WRAP, SHORT_CELL = 30, 15
-MARK, CHOSEN = "&gt; ", ' class="chosen"'
+MARK, CHOSEN, UNSEEN = "&gt; ", ' class="chosen"', ' class="unseen"'
 
 
 def page_as_html(page: Page) -> str:
     """A whole document."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{text(page.first_sentence)}</title>'
+        f'<meta name="color-scheme" content="light dark"><title>{text(page.full_title)}</title>'
     )
     body = f'<body class="gpufleet-page"><main>{page_as_fragment(page)}</main></body>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n{body}</html>\n'
@@ -29,10 +29,11 @@ def page_as_fragment(page: Page) -> str:
     """What notebooks show: the page with its own style."""
     parts = [
         f"<style>{STYLE}</style>",
-        f"<h1>{text(page.first_sentence)}</h1>" if page.headline else "",
+        f"<h1>{text(page.full_title)}</h1>" if page.full_title else "",
         facts_as_html(page.facts),
         *(f'<p class="warning">{text(note)}</p>' for note in page.notes if is_warning(note)),
         *(f"<p>{text(paragraph)}</p>" for paragraph in page.paragraphs),
+        f"<p><strong>Next:</strong> {text(page.next_step)}</p>" if page.next_step else "",
         *map(section, page.tables),
         closing_as_html(page.closing),
     ]
@@ -61,22 +62,20 @@ def closing_as_html(notes: Sequence[str]) -> str:
 
 
 def section(table: Table) -> str:
-    """A table under its heading, open or folded."""
+    """A table under its heading, open or folded; its picture stands above, under the title that is drawn in it."""
     content = "".join(part for part in contents(table) if part)
-    heading = f"<h2>{text(table.title)}</h2>" if table.title else ""
+    heading = f"<h2{UNSEEN if table.is_drawn else ''}>{text(table.title)}</h2>" if table.title else ""
     if table.folded and heading:
-        return f"<details><summary>{heading}</summary>{content}</details>\n"
-    return f"<section>{heading}{content}</section>\n"
+        return f"<details><summary>{heading}</summary>{picture_of(table)}{content}</details>\n"
+    return f"<section>{picture_of(table)}{heading}{content}</section>\n"
 
 
 def contents(table: Table) -> list[str]:
-    """Picture, commands, rows and notes."""
+    """Commands, rows and notes."""
     rows = rows_as_html(table) if table.rows else f"<p>{text(table.empty)}</p>" if table.empty else ""
-    is_drawn = table.picture is not None and bool(table.drawing)
     return [
-        picture_of(table),
         preformatted("command", listed(table.listing)),
-        folded("The same in figures", rows) if is_drawn else rows,
+        folded("The same in figures", rows) if table.is_drawn and not table.is_key else rows,
         notes_as_html(table.notes),
     ]
 
@@ -125,7 +124,8 @@ class ShownColumn:
 def rows_as_html(table: Table) -> str:
     """The columns that a screen has room for; all of them in a fold where there are more."""
     read = [c for c in table.columns if c.where != "data" and not c.below]
-    written = [written_column(c, table) for c in read if not (table.bars and c.is_drawing)]
+    is_drawn = bool(table.bars) or table.picture is not None
+    written = [written_column(c, table) for c in read if not (is_drawn and c.is_drawing)]
     narrowed = [narrow(w, WIDEST_WRAP) for w in written]
     fitting = columns_that_fit(narrowed, SCREEN_CHARACTERS if not table.bars else SCREEN_CHARACTERS // 2)
     shown = [w for w, n in zip(written, narrowed, strict=True) if n in fitting]
@@ -150,7 +150,8 @@ def table_as_html(table: Table, written: Sequence[WrittenColumn], *, is_main: bo
     bars = table.bars if is_main else ()
     header += f'<th scope="col">{text(table.bars_header)}</th>' if bars else ""
     rows = "".join(row_as_html(table, shown, index, row, bars) for index, row in enumerate(table.rows))
-    look = ' class="cards"' if is_wide and is_main else ""
+    numbered = " numbered" if not shown[0].column.header else ""
+    look = f' class="cards{numbered}"' if is_wide and is_main else ""
     caption = f'<caption class="unseen">{text(table.title)}</caption>' if table.title else ""
     return f"<table{look}>{caption}<thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
 

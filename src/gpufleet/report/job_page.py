@@ -34,7 +34,9 @@ from gpufleet.report.rented import (
     marked,
     rented_fact,
     rented_words,
+    surer,
     tight_row,
+    titled,
     until_line,
     verdict,
     verdict_fact,
@@ -169,7 +171,8 @@ def job_page(
     tables = answer_tables(plan, words, width) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), [*tables, *explained], notes, beside, facts=facts_of(plan, words))
+    facts, title = facts_of(plan, words), title_of(plan, words)
+    return Page(headline(plan, words), [*tables, *explained], notes, beside, facts, title, next_step(plan))
 
 
 def screen_tables(
@@ -245,13 +248,31 @@ def facts_of(plan: P, words: JobWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    sure = verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight, "in time", "late", "is "), "in time", "it is late")
     return [
-        verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight, "in time", "late", "is "), "In time"),
-        Fact("Cost", about(d) + usd(d.usd.value), f"80% range: {usd(d.usd.low)} to {usd(d.usd.high)}"),
+        *([] if math.isinf(plan.deadline_s) else [sure]),
+        Fact("Cost, 80% range", f"{about(d)}{usd(d.usd.low)} to {usd(d.usd.high)}"),
         rented_fact(d, kind(d)),
         Fact("Done in", duration(d.finish_s.value), f"{ranged_time(d.finish_s)}{by_when(plan, ', deadline ')}"),
         Fact(unit[:1].upper() + unit[1:], usd(unit_usd)),
     ]
+
+
+def title_of(plan: P, words: JobWords[P]) -> str:
+    """The answer as a manager reads it: GPUs and provider in words, what they do, what it costs."""
+    if not plan.deployments:
+        return ""
+    d = plan.deployments[0]
+    return titled([d], "do", words.asked(plan), f"{about(d)}{usd(d.usd.value)}")
+
+
+def next_step(plan: JobPlan) -> str:
+    """What to do with the answer."""
+    if not plan.deployments:
+        return "give it more time (--deadline), or leave out a restriction (--gpus, --clouds), and ask again."
+    d = plan.deployments[0]
+    rest = "rent the others" if d.instance_count > 1 else "run the rest"
+    return f"{surer([d])}run a first part on one machine, and {rest} if it is as fast as this page says."
 
 
 def headline(plan: P, words: JobWords[P]) -> str:

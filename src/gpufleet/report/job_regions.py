@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.report.numbers import amount, duration, plural, ranged, significant, usd
 from gpufleet.report.numbers import usd_per_hour as per_hour
-from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
+from gpufleet.report.page import Column, Fact, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by
 from gpufleet.report.region_map import drawn_map
 from gpufleet.report.regions import MOST_REGIONS, rejected
-from gpufleet.report.rented import about, gpus, in_doubt, region_name
+from gpufleet.report.rented import about, gpus, in_doubt, region_name, titled
 from gpufleet.report.search import dated_sources
 from gpufleet.results.regions import JobRegionPlan, JobRegionRow, KindPrice, LeastChange
 from gpufleet.units import GB, KILO
@@ -34,7 +34,31 @@ def job_regions_page(plan: JobRegionPlan, num_rows: int | None = None) -> Page:
         *([] if best is None else [prices_table(shown), *carbon_tables(best, run)]),
         moved_table(plan, best),
     ]
-    return Page(headline(plan, run), tables, list(closing_notes(plan)), [question(plan)])
+    said, first = list(closing_notes(plan)), "run a first part there, and the rest if it is as fast as its plan says."
+    step = first if best is not None else "change what is named below by as much, and ask again."
+    return Page(headline(plan, run), tables, said, [question(plan)], facts(plan, run), title(plan), step)
+
+
+def title(plan: JobRegionPlan) -> str:
+    """The answer as a manager reads it: GPUs and provider in words, what they do, what it costs."""
+    best = plan.answer
+    if best is None or best.machines is None:
+        return ""
+    return titled([best.machines], "do", plan.job, about(best.machines) + usd(cost(best)))
+
+
+def facts(plan: JobRegionPlan, run: Sequence[JobRegionRow]) -> list[Fact]:
+    """Where it runs on what, when it is done, how sure the cost is, and what the dearest region costs."""
+    best = plan.answer
+    if best is None or best.usd is None:
+        return []
+    done = [] if best.done_s is None else [Fact("Done in", duration(best.done_s.value))]
+    return [
+        Fact("Region", place_words(best), f"{machines_words(best)}, {kind_words(best)}"),
+        Fact("Cost, 80% range", f"{usd(best.usd.low)} to {usd(best.usd.high)}"),
+        *done,
+        *([Fact("Dearest region", usd(cost(run[-1])), place_words(run[-1]))] if len(run) > 1 else []),
+    ]
 
 
 def question(plan: JobRegionPlan) -> str:
@@ -125,7 +149,6 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
         Column("country", "country", lambda name: name or "unknown", where="data"),
     ]
     more = f"{len(run) - len(shown)} more run it, dearer; -o json and -o csv have all"
-    drawn = drawn_map(plan.regions, "Regions that were looked at, and the one chosen")
     return Table(
         columns,
         [region_line(row) for row in shown],
@@ -133,7 +156,7 @@ def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Seque
         notes=[*([more] if len(run) > len(shown) else []), *rejected(plan.regions)],
         chosen=0 if shown else None,
         empty="no region does",
-        picture=Picture(drawn) if drawn else None,
+        picture=drawn_map(plan.regions, "Where it runs: regions that were looked at"),
     )
 
 

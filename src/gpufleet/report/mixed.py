@@ -39,13 +39,12 @@ def mixed_headline(mix: MixedDeployment) -> str:
 
 def mixed_facts(mix: MixedDeployment) -> list[Fact]:
     """What both cost, and what each is and carries."""
-    price = total(mix, usd_per_hour, mix.usd_per_hour)
     parts = [
         Fact(f"{percent(part.share_ratio)} of the requests", gpus(part.deployment), machines(part.deployment))
         for part in mix.parts
     ]
     unit = Fact("Per 1M output tokens", total(mix, usd, mix.usd_per_million_output_tokens))
-    return [Fact("Per month", total(mix, usd, mix.usd_per_month), price), *parts, unit]
+    return [Fact("Per hour", total(mix, usd, mix.usd_per_hour)), *parts, unit]
 
 
 def mixed_price(mix: MixedDeployment) -> str:

@@ -32,6 +32,8 @@ def page_in_shown_currency(page: Page) -> Page:
         [*map(in_words, page.notes), rate_note(currency)],
         [in_words(text) for text in page.paragraphs],
         [fact_in(fact) for fact in page.facts],
+        in_words(page.title),
+        in_words(page.next_step),
     )
 
 

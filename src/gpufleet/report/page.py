@@ -80,7 +80,8 @@ class Table:
     """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
 
     The lines of `drawing` stand above the rows as they are; in HTML `picture` takes their place, each row ends with
-    one of `bars`, SVG elements under `bars_header`, and a table that is `folded` opens by its title.
+    one of `bars`, SVG elements under `bars_header`, and a table that is `folded` opens by its title. Rows that are the
+    key of the picture, as it calls its parts by their first cells, stay open below it where others fold.
     The commands of `listing` are to be copied: they go on in the next line after a backslash, and no word is cut.
     """
 
@@ -96,6 +97,12 @@ class Table:
     bars: Sequence[str] = ()
     bars_header: str = ""
     folded: bool = False
+    is_key: bool = False
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the picture shows what the table does: it stands for a drawing in characters."""
+        return self.picture is not None and (bool(self.drawing) or any(c.is_drawing for c in self.columns))
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ class Page:
 
     What a whole answer supposes (a note with `SUPPOSED`) is said in its first sentence.
 
-    In HTML the `facts` stand below the headline, which says them in a sentence.
+    In HTML the `title` takes the place of the headline, in words without codes; the `facts` below it say what it does
+    not, and `next_step` what to do now.
     """
 
     headline: str = ""
@@ -112,12 +120,23 @@ class Page:
     notes: Sequence[str] = ()
     paragraphs: Sequence[str] = ()
     facts: Sequence[Fact] = ()
+    title: str = ""
+    next_step: str = ""
 
     @property
     def first_sentence(self) -> str:
         """The headline, after what all of it supposes."""
+        return self.supposed(self.headline)
+
+    @property
+    def full_title(self) -> str:
+        """The title, or the headline where it has none, after what all of it supposes."""
+        return self.supposed(self.title or self.headline)
+
+    def supposed(self, sentence: str) -> str:
+        """A sentence after what the whole answer supposes."""
         supposed = [note.removesuffix(".") for note in self.notes if note.startswith(SUPPOSED)]
-        return ": ".join(dict.fromkeys([*supposed, self.headline])) if self.headline else ""
+        return ": ".join(dict.fromkeys([*supposed, sentence])) if sentence else ""
 
     @property
     def pictures(self) -> list[Picture]:

@@ -52,12 +52,15 @@ margin:.4rem 0;white-space:pre-wrap;color:inherit}}
 .gpufleet .on-screens{{display:none}}.gpufleet .on-phones{{display:block}}
 .gpufleet .cards,.gpufleet .cards tbody{{display:block;width:100%}}
 .gpufleet .cards thead{{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}}
-.gpufleet .cards tr{{display:flex;flex-wrap:wrap;align-items:flex-end;gap:.15rem .85rem;padding:.45rem .4rem;
+.gpufleet .cards tr{{display:grid;grid-template-columns:repeat(3,1fr);gap:.15rem .7rem;padding:.45rem .4rem;
 border-bottom:1px solid var(--grid)}}
-.gpufleet .cards td{{display:block;border:0;padding:0;text-align:left;white-space:normal}}
+.gpufleet .cards td{{display:block;border:0;padding:0;text-align:left;white-space:normal;grid-column:span 2}}
+.gpufleet .cards td.short{{grid-column:auto}}
+.gpufleet .numbered tr{{position:relative;padding-left:2.4rem}}
+.gpufleet .numbered td:first-child{{position:absolute;left:.4rem;top:.45rem}}
 .gpufleet .cards td[data-label]:not([data-label=""])::before{{content:attr(data-label);display:block;
 font-size:.72rem;font-weight:400;line-height:1.2;color:var(--soft)}}
-.gpufleet .cards .range{{width:100%}}
+.gpufleet .cards .range{{width:100%;grid-column:1/-1}}
 }}
 @page{{size:A4;margin:11mm}}
 @media print{{.gpufleet{{max-width:none;padding:0;font-size:9pt;line-height:1.35}}

@@ -8,14 +8,14 @@ from datetime import date
 
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables
+from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables, total
 from gpufleet.report.numbers import amount, count, several, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
-from gpufleet.report.rented import NARROW_PAGE, verdict
+from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
@@ -24,9 +24,11 @@ from gpufleet.report.service_page import (
     notes,
     screen_notes,
     screen_tables,
+    title_of,
     why_table,
 )
 from gpufleet.report.service_page import headline as headline_of
+from gpufleet.report.service_page import next_step as relaxed
 from gpufleet.report.service_tables import OwnColumns, ranking_table
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
@@ -34,6 +36,8 @@ from gpufleet.results.today import Today
 
 SCREEN_REFUSALS = 4
 AS_PUBLISHED = "as in published traces"
+LOOSEN = "ask again with looser limits (--slo) or more machines to choose from."
+REPLAY_FIRST = "replay it request by request (--verify), "
 
 
 def plan_page(
@@ -57,7 +61,8 @@ def plan_page(
     tables = [*today_tables(plan), *served_tables(plan, width), *further]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
-    return Page(headline(plan), [*tables, *energy, *explained], notes_said(plan, today), on_today, facts(plan))
+    every, notes = [*tables, *energy, *explained], notes_said(plan, today)
+    return Page(headline(plan), every, notes, on_today, facts(plan), title(plan), next_step(plan))
 
 
 def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None) -> list[Table]:
@@ -167,6 +172,25 @@ def facts(plan: ServePlan) -> list[Fact]:
     if plan.deployments or plan.mix is None:
         return facts_of(plan, WORDS)
     return mixed_facts(plan.mix)
+
+
+def title(plan: ServePlan) -> str:
+    """The answer in words: GPUs and providers, what they serve, what a month costs; nothing where nothing serves."""
+    if not plan.is_feasible:
+        return ""
+    if plan.deployments or plan.mix is None:
+        return title_of(plan, WORDS)
+    parts = [part.deployment for part in plan.mix.parts]
+    return titled(parts, "serve", asked_text(plan), f"{total(plan.mix, usd, plan.mix.usd_per_month)} a month")
+
+
+def next_step(plan: ServePlan) -> str:
+    """What to do with the answer; a plan that was not replayed may be."""
+    if not plan.is_feasible:
+        return LOOSEN if plan.deployments else relaxed(plan)
+    if not plan.deployments and plan.mix is not None:
+        return try_first([part.deployment for part in plan.mix.parts])
+    return try_first(plan.deployments[:1], "" if plan.verification else REPLAY_FIRST)
 
 
 def unit_cost(plan: ServePlan) -> tuple[float, str]:

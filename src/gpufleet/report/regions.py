@@ -9,20 +9,26 @@ from gpufleet.report.fleet_mix import (
     NO_MIX,
     PROVED,
     SAME_COST,
+    Held,
     binding_tables,
     closing_notes,
     copies_table,
+    cost_facts,
     given_way_table,
+    held_facts,
     latency_table,
+    limits_held,
     machines_table,
+    next_step,
     notes,
     proved,
     routes_table,
     share_tables,
+    title,
 )
 from gpufleet.report.numbers import amount, duration, percent, plural, ranged, ranged_duration, significant, usd
 from gpufleet.report.numbers import usd_per_hour as per_hour
-from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.region_map import region_map
 from gpufleet.report.rented import in_doubt, region_name
 from gpufleet.report.words import REGION_REASONS
@@ -51,7 +57,7 @@ def regions_page(plan: RegionPlan) -> Page:
     """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way."""
     if not plan.machines:
         tables = [given_way_table(plan.given_way), regions_table(plan)]
-        return Page(NO_MIX, tables, closing_notes(plan), [question(plan)])
+        return Page(NO_MIX, tables, closing_notes(plan), [question(plan)], next_step=next_step(plan))
     tables = [
         machines_table(plan),
         copies_table(plan),
@@ -64,7 +70,26 @@ def regions_page(plan: RegionPlan) -> Page:
         *binding_tables(plan),
         *share_tables(plan),
     ]
-    return Page(headline(plan), tables, [*notes(plan), *own_notes(plan)], [question(plan)])
+    alone = cheapest_alone(plan)
+    beside = ("one region's", None if alone is None else cost_alone(alone))
+    costs = cost_facts(plan, listed([*machines_by_region(plan)]), beside)
+    facts, said = [*held_facts(users_held(plan) or limits_held(plan)), *costs], [*notes(plan), *own_notes(plan)]
+    return Page(headline(plan), tables, said, [question(plan)], facts, title(plan), survive_step(plan))
+
+
+def users_held(plan: RegionPlan) -> list[Held]:
+    """The limits at users of every place."""
+    return [
+        Held(f"{a.objective} in {plan.users[a.users].name}", a.latency, a.limit_s)
+        for a in plan.at_users
+        if a.limit_s is not None
+    ]
+
+
+def survive_step(plan: RegionPlan) -> str:
+    """What to do with the answer: ask what a region that is lost would cost, where nobody did."""
+    measure = "rent one machine of each type and measure it, the network included."
+    return measure if plan.lost else f"ask what it costs to lose a region (--survive-region); {measure}"
 
 
 def question(plan: RegionPlan) -> str:
@@ -113,7 +138,7 @@ def machines_by_region(plan: RegionPlan) -> Iterator[str]:
 
 def against_one_region(plan: RegionPlan) -> str:
     """What one machine type in one region costs."""
-    alone = min((r for r in plan.regions if r.usd_per_hour_alone is not None), key=cost_alone, default=None)
+    alone = cheapest_alone(plan)
     usd_plan = plan.usd_per_hour or 0.0
     if alone is None:
         return " No region serves everything alone."
@@ -124,6 +149,11 @@ def against_one_region(plan: RegionPlan) -> str:
         short = "it may be lost" if plan.lost else "it does not keep all that was asked"
         return f" {where} alone would cost {per_hour(cost_alone(alone))}, but {short}."
     return f" One machine type in one region costs {per_hour(cost_alone(alone))} ({where}): {percent(less)} saved."
+
+
+def cheapest_alone(plan: RegionPlan) -> RegionChoiceRow | None:
+    """The region that serves all alone for least."""
+    return min((r for r in plan.regions if r.usd_per_hour_alone is not None), key=cost_alone, default=None)
 
 
 def cost_alone(r: RegionChoiceRow) -> float:
@@ -254,7 +284,7 @@ def regions_table(plan: RegionPlan) -> Table:
         notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan.regions)],
         chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
-        picture=Picture(drawn) if drawn else None,
+        picture=drawn,
     )
 
 

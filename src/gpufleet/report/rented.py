@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet.domain.confidence import EXPECTED, HIGH_END
-from gpufleet.report.numbers import amount, percent
+from gpufleet.report.numbers import amount, percent, plural
 from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
-EVERYWHERE, TIGHT = "all", "Tight"
-PLANS_FOR_IT = "--confidence 0.9 plans for it"
+EVERYWHERE, TIGHT, MOST_NAMED = "all", "Tight", 3
+CLOUDS_IN_WORDS = {"aws": "AWS", "azure": "Azure", "gcp": "Google Cloud", "oci": "Oracle Cloud"}
+SURER = "--confidence 0.9"
+PLANS_FOR_IT = f"{SURER} plans for it"
 
 
 def machines(d: OfferedMachines) -> str:
@@ -87,17 +89,62 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
     return f"{holds.capitalize()} {sure}."
 
 
-def verdict_fact(plan: Promised, is_tight: bool, sentence: str, holds: str = "Holds") -> Fact:
-    """The verdict of an answer in a word, with its sentence."""
+def verdict_fact(plan: Promised, is_tight: bool, sentence: str, holds: str = "holds", breaks: str = "breaks") -> Fact:
+    """The verdict of an answer: how surely it `holds`, and what `breaks` at the high end of ranges where that is tight.
+
+    A note of the capacity to spare stands beside it, so nothing here says that there is little of it.
+    """
     if plan.missed_confidence is not None:
         return Fact("Verdict", "As expected only", sentence, "bad")
-    value = TIGHT if is_tight else holds
-    return Fact("Verdict", value, sentence.removeprefix(value).lstrip(": "), "tight" if is_tight else "good")
+    sure = "as expected" if plan.confidence <= EXPECTED else f"at {percent(plan.confidence)} confidence"
+    at_the_end = f"at {percent(HIGH_END)}"
+    surer = f"{at_the_end} too" if plan.confidence < HIGH_END else ""
+    value = f"{holds.capitalize()} {sure}"
+    return (
+        Fact("Verdict", value, f"{at_the_end} {breaks}", "tight") if is_tight else Fact("Verdict", value, surer, "good")
+    )
 
 
 def rented_fact(d: OfferedMachines, bought: str) -> Fact:
-    """What is rented: GPUs in large, machines, place and kind of price below."""
-    return Fact("Rent", gpus(d), f"{machines(d)}, {place(d)}, {bought}{in_doubt(d)}")
+    """How many machines, and below what they are called where they are bought, place and kind of price."""
+    return Fact("Machines", str(d.instance_count), f"{d.instance}, {place(d)}, {bought}{in_doubt(d)}")
+
+
+def gpus_in_words(rented: Sequence[OfferedMachines]) -> list[str]:
+    """All GPUs that are paid for by provider, and whose they are: what a manager calls the machines."""
+    found: dict[str, dict[str, float]] = {}
+    for d in rented:
+        of = found.setdefault(CLOUDS_IN_WORDS.get(d.cloud, d.cloud), {})
+        of[d.gpu] = of.get(d.gpu, 0.0) + d.instance_count * d.gpus_per_instance
+    return [
+        f"{' and '.join(f'{amount(n)} {gpu}' for gpu, n in of.items())} "
+        f"GPU{'' if sum(of.values()) == 1 else 's'} at {cloud}"
+        for cloud, of in found.items()
+    ]
+
+
+def try_first(rented: Sequence[RentedMachines], check: str = "") -> str:
+    """What to do with an answer that serves: `check` it, try it on one machine of each type."""
+    each = " of each type" if len(rented) > 1 else ""
+    all_of_it = " before you rent all" if sum(d.instance_count for d in rented) > len(rented) else ""
+    return f"{surer(rented)}{check}rent one machine{each}, start it and measure it{all_of_it}."
+
+
+def surer(rented: Sequence[RentedMachines]) -> str:
+    """How to be surer, where an answer breaks something at the high end of its ranges."""
+    return f"ask with {SURER} if it must hold there too; " if any(d.is_tight for d in rented) else ""
+
+
+def titled(rented: Sequence[OfferedMachines], does: str, work: str, price: str) -> str:
+    """The title of a page: what is rented `does` what work, for which price."""
+    number = sum(d.instance_count * d.gpus_per_instance for d in rented)
+    verb = f"{does}{'es' if does.endswith('o') else 's'}" if number == 1 else does
+    named = gpus_in_words(rented)
+    types = len({d.gpu for d in rented})
+    if max(types, len(named)) > MOST_NAMED:
+        clouds = dict.fromkeys(CLOUDS_IN_WORDS.get(d.cloud, d.cloud) for d in rented)
+        named = [f"{amount(number)} GPUs of {plural(types, 'type')} at {', '.join(clouds)}"]
+    return f"{' and '.join(named)} {verb} {work} for {price}{in_doubt(*rented)}."
 
 
 def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Literal
 
 from gpufleet.domain.reason import Reason
 from gpufleet.report.gantt_svg import LONGEST_BY_WEEKDAY_S, gantt_picture
 from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Fact, Page, Row, Table
 from gpufleet.report.words import sentence
 from gpufleet.results.schedule import OneMoreGpu, ScheduledPool, ScheduledRun, SchedulePlan, ScheduleReason
 from gpufleet.units import HOUR
@@ -21,9 +22,41 @@ INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 def schedule_page(plan: SchedulePlan, most_rows: int = MOST_ROWS) -> Page:
     """Headline, bars, reasons, pools; or what has to change. People read no more than so many jobs."""
     if not plan.is_feasible:
-        return Page(infeasible_words(plan), [], ())
+        return Page(infeasible_words(plan), next_step="change the file of jobs as this says, and ask again.")
     tables = [bars_table(plan, most_rows), reasons_table(plan), pools_table(plan)]
-    return Page(headline(plan), tables, notes(plan), [how_good(plan)])
+    return Page(headline(plan), tables, notes(plan), [how_good(plan)], facts(plan), title(plan), next_step(plan))
+
+
+def title(plan: SchedulePlan) -> str:
+    """The answer as a manager reads it: how many jobs are in time, and when the last is done."""
+    jobs, late = several(len(plan.runs), "job"), plan.late_jobs
+    in_time = f"All {jobs} are in time" if len(plan.runs) > 1 else "The job is in time"
+    which = f"{late} of {jobs} {'is' if late == 1 else 'are'} late" if late else in_time
+    return f"{which}: done {dated(plan, plan.makespan_s)}."
+
+
+def facts(plan: SchedulePlan) -> list[Fact]:
+    """How late all are together, and beside earliest deadline first; what is paid and drawn."""
+    late, least = plan.late_weighted_hours, plan.least_late_weighted_hours
+    proof = "nothing can be late by less" if plan.is_late_for_sure else f"at least {significant(least)}"
+    sure = proof if plan.is_searched and plan.has_solver else "nothing better was looked for"
+    close = close_jobs(plan.runs)
+    sure = f"{several(len(close), 'job')} late at the high end of their duration" if close and not late else sure
+    look: Literal["bad", "tight", "good"] = "bad" if late else "tight" if close else "good"
+    edf = f"{significant(plan.edf_late_weighted_hours)} h late"
+    budget = "" if plan.budget_usd is None else f"budget {usd(plan.budget_usd)}"
+    return [
+        Fact("Late, by priority", f"{significant(late)} h" if late else "0 h", sure, look),
+        Fact("Earliest deadline first", edf, several(plan.edf_late_jobs, "job")),
+        *([Fact("Cost", usd(plan.usd), budget)] if plan.usd else []),
+        *([Fact("Electricity", f"{amount(plan.kwh)} kWh")] if plan.kwh else []),
+    ]
+
+
+def next_step(plan: SchedulePlan) -> str:
+    """What to do with the answer."""
+    more = "see below what one GPU more saves, or give late jobs more time; then " if plan.late_jobs else ""
+    return f"{more}write it for the tool that runs your jobs (-o slurm, kueue or sky)."
 
 
 def infeasible_words(plan: SchedulePlan) -> str:
@@ -236,10 +269,15 @@ def first_of(jobs: Sequence[str]) -> str:
 
 def close_ones(runs: Sequence[ScheduledRun]) -> list[str]:
     """Jobs that are in time as expected, and late at the high end of how long they may take."""
-    close = [run.job for run in runs if not run.late_s and is_close(run)]
+    close = close_jobs(runs)
     if not close:
         return []
     return [f"In time as expected, late at the high end of their duration: {first_of(close)}."]
+
+
+def close_jobs(runs: Sequence[ScheduledRun]) -> list[str]:
+    """The same by name."""
+    return [run.job for run in runs if not run.late_s and is_close(run)]
 
 
 def is_close(run: ScheduledRun) -> bool:

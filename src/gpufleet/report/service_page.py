@@ -14,6 +14,7 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.levers import bill_table, is_told, lines_taken
 from gpufleet.report.numbers import (
     count,
+    duration,
     percent,
     plural,
     several,
@@ -26,7 +27,16 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import price_lines
-from gpufleet.report.rented import NARROW_PAGE, rented_fact, rented_words, until_line, verdict, verdict_fact
+from gpufleet.report.rented import (
+    NARROW_PAGE,
+    rented_fact,
+    rented_words,
+    titled,
+    try_first,
+    until_line,
+    verdict,
+    verdict_fact,
+)
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
@@ -134,7 +144,8 @@ def service_page(
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     said = notes(plan, words, plan.notes, today)
     tables = [*tables, *explained]
-    return Page(headline(plan, words), tables, said, price_lines(plan), facts=facts_of(plan, words))
+    facts, title = facts_of(plan, words), title_of(plan, words)
+    return Page(headline(plan, words), tables, said, price_lines(plan), facts, title, next_step(plan))
 
 
 def screen_tables(
@@ -212,7 +223,7 @@ def answer_tables(plan: P, words: ServiceWords[P], width: int, front: Sequence[T
     ranking = ranking_table(plan, words.columns(plan), width)
     drawn = ranking if front else with_picture(ranking, plan)
     why, latency = why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan))
-    return [latency, *front, *bill_table(plan), why, drawn, *bill_tables(plan)]
+    return [latency, *bill_table(plan), why, drawn, *front, *bill_tables(plan)]
 
 
 def with_picture(ranking: Table, plan: ServicePlan) -> Table:
@@ -242,11 +253,12 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    each = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
     return [
-        verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight)),
-        Fact("Per month", total(d, usd, d.usd_per_month), total(d, usd_per_hour, d.usd_per_hour)),
+        verdict_of(plan),
+        Fact("Per hour", total(d, usd, d.usd_per_hour), each),
         rented_fact(d, kind(d)),
-        Fact("Spare", spare(d.spare_ratio), carried_words(plan, d)),
+        Fact("Load may grow by", spare(d.spare_ratio), carried_words(plan, d)),
         Fact(unit[:1].upper() + unit[1:], total(d, usd, unit_usd)),
     ]
 
@@ -257,6 +269,44 @@ def carried_words(plan: ServicePlan, d: RentedService) -> str:
     if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
         return f"carries {expected}"
     return f"carries {significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, {expected}"
+
+
+def verdict_of(plan: ServicePlan) -> Fact:
+    """How surely limits hold; where none was asked for, that it keeps up."""
+    is_tight = plan.deployments[0].is_tight
+    if not plan.objectives and plan.missed_confidence is None and not is_tight:
+        return Fact("Verdict", "Keeps up", "no limit was asked for (--slo)", "good")
+    return verdict_fact(plan, is_tight, verdict(plan, is_tight), breaks=broken_at_the_high_end(plan))
+
+
+def broken_at_the_high_end(plan: ServicePlan) -> str:
+    """What breaks where latency is as high as its range goes: the limits by name, with what they are."""
+    latency = plan.deployments[0].latency
+    over = [
+        f"{name} breaks {duration(limit_s)}"
+        for name, limit_s in plan.objectives.items()
+        if name in latency and (latency[name].high or 0.0) > limit_s
+    ]
+    return " and ".join(over) or "a limit breaks"
+
+
+def title_of(plan: P, words: ServiceWords[P]) -> str:
+    """The answer as a manager reads it: GPUs and provider in words, what they serve, what a month costs."""
+    if not plan.deployments:
+        return ""
+    d = plan.deployments[0]
+    return titled([d], "serve", words.asked(plan), f"{total(d, usd, d.usd_per_month)} a month")
+
+
+def next_step(plan: ServicePlan) -> str:
+    """What to do with the answer."""
+    if plan.deployments:
+        return try_first(plan.deployments[:1])
+    if not plan.relaxations:
+        return "leave out a limit or a restriction (--slo, --gpus, --clouds) and ask again."
+    needed = [f"{r.limit} at {r.needed}" for r in plan.relaxations]
+    changes = " and ".join(needed) if any(r.together for r in plan.relaxations) else needed[0]
+    return f"ask again with {changes}."
 
 
 def why_table(plan: ServicePlan, own: OwnReasons) -> Table:

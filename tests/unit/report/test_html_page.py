@@ -173,8 +173,8 @@ class Plan:
 @pytest.mark.parametrize(
     ("missed", "is_tight", "fact"),
     [
-        (None, False, Fact("Verdict", "Holds", "at 80% confidence.", "good")),
-        (None, True, Fact("Verdict", "Tight", "holds at 80% confidence, breaks at 90%.", "tight")),
+        (None, False, Fact("Verdict", "Holds at 80% confidence", "at 90% too", "good")),
+        (None, True, Fact("Verdict", "Holds at 80% confidence", "at 90% breaks", "tight")),
         (0.8, True, Fact("Verdict", "As expected only",
                          "No plan of sensible size holds at 80% confidence: this one holds as expected.", "bad")),
     ],

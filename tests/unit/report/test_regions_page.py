@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet import RegionPlan, RegionRequest, ServeRequest, plan_regions
-from gpufleet.report.region_map import Box, free_box, region_map, shortest, x_of, y_of
+from gpufleet.report.region_map import NARROW, WIDE, Box, free_box, region_map, shortest
 from gpufleet.report.regions import network_words, regions_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.regions import UserPlace
@@ -101,28 +101,33 @@ def test_names_on_the_map_are_never_over_each_other(plan: RegionPlan) -> None:
     near = [UserPlace(name=f"place {n}", share_ratio=0.1, latitude_degrees=50 + n / 3, longitude_degrees=8 + n / 3)
             for n in range(9)]  # fmt: skip
     drawn = region_map(plan.model_copy(update={"users": near, "at_users": []}))
-    found = boxes(drawn)
-    assert len(found) == len(near) + sum(r.is_chosen for r in plan.regions)
-    assert not any(one.meets(other) for one, other in combinations(found, 2))
-    assert all(box.left >= 0 and box.right <= 720 for box in found)
+    assert drawn is not None
+    for svg, frame in ((drawn.wide, WIDE), (drawn.narrow, NARROW)):
+        found = boxes(svg)
+        assert len(found) == len(near) + sum(r.is_chosen for r in plan.regions)
+        assert not any(one.meets(other) for one, other in combinations(found, 2))
+        assert all(box.left >= 0 and box.right <= frame.width for box in found)
 
 
 def test_the_map_has_every_region_once_and_names_are_escaped(plan: RegionPlan) -> None:
     drawn = region_map(plan)
-    assert drawn.count("<circle") == sum(r.latitude_degrees is not None for r in plan.regions)
+    assert drawn is not None
+    assert drawn.wide.count("<circle") == sum(r.latitude_degrees is not None for r in plan.regions)
     odd = [plan.users[0].model_copy(update={"name": "<b>"})]
-    assert "<b>" not in region_map(plan.model_copy(update={"users": odd, "at_users": []}))
+    named = region_map(plan.model_copy(update={"users": odd, "at_users": []}))
+    assert named is not None
+    assert "<b>" not in named.wide + named.narrow
 
 
 def test_a_line_over_the_pacific_goes_the_shorter_way_round() -> None:
     assert len(shortest((10.0, 50.0), (-77.0, 39.0))) == 1
     from_oregon = shortest((-120.0, 45.0), (140.0, 36.0))
     assert len(from_oregon) == 2
-    assert f'x2="{x_of(-220.0):.1f}"' in from_oregon[0]
+    assert from_oregon[0][1][0] == pytest.approx(-220.0)
 
 
 def test_north_is_up_and_east_is_right_and_a_full_map_still_has_room_somewhere() -> None:
-    assert y_of(60) < y_of(0) < y_of(-40)
-    assert x_of(-120) < x_of(0) < x_of(120)
-    everywhere = Box(0, 0, 720, 380)
-    assert free_box(100, 100, 5, 60, [everywhere]).right <= 720
+    assert WIDE.y(60) < WIDE.y(0) < WIDE.y(-40)
+    assert WIDE.x(-120) < WIDE.x(0) < WIDE.x(120)
+    everywhere = Box(0, 0, 720, 400)
+    assert free_box(WIDE, 100, 100, 5, 60, [everywhere]).right <= 720
