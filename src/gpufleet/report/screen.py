@@ -91,6 +91,8 @@ def price_day_lines(sources: Sequence[PriceSource], answer: RentedMachines | Non
     if not days:
         return [f"{said}."]
     day, source = min(days)
+    if (source, day) == (answer.price_source, answer.stated_price_day):
+        return [f"{said}{age_words(day, today)}, the oldest here."]
     return [f"{said}; oldest: {source}{age_words(day, today) or f' {day}'}."]
 
 
