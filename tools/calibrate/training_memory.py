@@ -12,6 +12,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.memory.training import TrainingMemory, training_memory
+from gpufleet.memory.training_states import ModelStates, model_states
 from gpufleet.units import GB, GIB, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,8 +93,15 @@ class Measured:
     def reported_bytes(self, constants: TrainingMemoryConstants) -> float:
         return float(np.asarray(reported_peak(self.row, self.predicted(constants)).expected)[0])
 
+    @cached_property
+    def states(self) -> ModelStates:
+        """What no constant of `PRIORS` touches: counted once for all that are tried."""
+        return model_states(self.arch, self.way.recipe, self.way.layout, load_training_memory_constants())
+
     def predicted(self, constants: TrainingMemoryConstants) -> TrainingMemory:
-        return training_memory(self.arch, self.way.recipe, self.way.layout, self.device_bytes or np.inf, constants)
+        device_bytes = self.device_bytes or np.inf
+        way = self.way
+        return training_memory(self.arch, way.recipe, way.layout, device_bytes, constants, states=self.states)
 
 
 def measured_rows(path: Path, constants: TrainingMemoryConstants) -> Iterator[Measured]:

@@ -97,15 +97,16 @@ def training_memory(
     device_bytes: Floats,
     constants: TrainingMemoryConstants,
     host_memory_bytes: Floats = math.inf,
+    states: ModelStates | None = None,
 ) -> TrainingMemory:
     """The memory of every layout on its device; `device_bytes` is one size, or one of each device that layouts name.
 
-    So is `host_memory_bytes`, that of the machines.
+    So is `host_memory_bytes`, that of the machines. `states` are those of `model_states`, where they are known already.
 
     states + max(activations + logits, gradients + step) where gradients live for one step alone, else gradients +
     max(activations + logits, step); times what the allocator adds   [bytes]
     """
-    states = model_states(arch, recipe, layouts, constants)
+    states = states or model_states(arch, recipe, layouts, constants)
     kept = activations(arch, recipe, layouts, constants)
     terms = _counted(states, kept, layouts)
     ratio, workspace = constants.allocator_ratio.value, constants.workspace_bytes.value
