@@ -102,7 +102,7 @@ class Canvas:
 
 
 WIDE = Canvas(860, 400, 84, 24, 6, True)
-NARROW = Canvas(360, 340, 68, 14, 4, False)
+NARROW = Canvas(360, 340, 76, 14, 4, False)
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,14 @@ def heads(d: Drawn) -> Iterator[str]:
 def grid(d: Drawn) -> Iterator[str]:
     """Ticks of both axes and what they are."""
     c, bottom = d.canvas, d.canvas.top + d.canvas.plot_height
+    free_from = 0.0
     for tick in round_values(d.plane.across, 1 / shown_amount(1.0), c.most_ticks):
         yield f'<path class="grid" d="M{d.x(tick):.1f} {c.top}V{bottom}"/>'
-        label = usd(tick)
-        x = min(d.x(tick), c.width - AWAY_PX - LETTER_PX / 2 * len(label))
-        yield written(x, bottom + 18, label, "soft mid")
+        label, half = usd(tick), LETTER_PX / 2 * len(usd(tick))
+        x = min(d.x(tick), c.width - AWAY_PX - half)
+        if x - half >= free_from:
+            yield written(x, bottom + 18, label, "soft mid")
+            free_from = x + half + RIM_PX
     for tick in round_values(d.plane.upwards, duration_unit(d.plane.upwards.high)[1], c.most_ticks):
         yield f'<path class="grid" d="M{c.left} {d.y(tick):.1f}h{c.plot_width}"/>'
         yield written(c.left - 8, d.y(tick) + 4, duration(tick), "soft end")

@@ -57,7 +57,9 @@ def estimate_page(
     if roofline and result.explanation is not None:
         drawn = Picture(estimate_roofline_svg(result))
         tables.append(replace(roofline_table(chart_of(result.explanation), width), picture=drawn))
-    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes], facts=facts(result))
+    notes = [f"{note.rstrip('.')}." for note in result.notes]
+    title = f"{subject(result)}, {load_text(result)}." if result.is_held else ""
+    return Page(headline(result), tables, notes, (), facts(result), title)
 
 
 def facts(result: ServingEstimate) -> list[Fact]:

@@ -30,7 +30,17 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     if explain:
         tables.append(terms_table(result.terms))
     notes = [f"{note.rstrip('.')}." for note in result.notes]
-    return Page(headline(result), tables, notes, paragraphs(result), facts(result))
+    return Page(headline(result), tables, notes, paragraphs(result), facts(result), title(result))
+
+
+def title(result: FitResult) -> str:
+    """What fits on what, where it does: the facts say how well."""
+    return f"{what_on_what(result)}." if result.fits else ""
+
+
+def what_on_what(result: FitResult) -> str:
+    """The model, its number format and the GPUs."""
+    return f"{result.model} in {result.weight_format} on {result.gpus}"
 
 
 def facts(result: FitResult) -> list[Fact]:
@@ -45,7 +55,7 @@ def facts(result: FitResult) -> list[Fact]:
 
 def headline(result: FitResult) -> str:
     """The verdict in one sentence."""
-    what = f"{result.model} in {result.weight_format} on {result.gpus}"
+    what = what_on_what(result)
     if result.refusal:
         return f"{what}: does not fit. {result.refusal}."
     if result.layout is None:

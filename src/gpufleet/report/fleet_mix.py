@@ -88,7 +88,7 @@ def costs_picture(mix: FleetMix) -> Picture:
     if mix.usd_per_hour_one_type is not None:
         others.append(CostBar("one machine type for each service", mix.usd_per_hour_one_type))
     nearest = sorted(others, key=lambda bar: bar.usd_per_hour)[:MOST_BARS]
-    return cost_bars("What the mix costs, and what other choices do", [own, *nearest])
+    return cost_bars("The mix beside other choices", [own, *nearest])
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def gantt_picture(plan: SchedulePlan) -> Picture | None:
     """The picture for a page and for a phone; nothing where nothing runs or bars would be too many."""
     if not plan.runs or len(plan.runs) > MOST_BARS:
         return None
-    return Picture(svg_of(Canvas(plan, 900, 190, 28, 8)), svg_of(Canvas(plan, 360, 120, 17, 4)))
+    return Picture(svg_of(Canvas(plan, 900, 190, 30, 8)), svg_of(Canvas(plan, 360, 132, 18, 4)))
 
 
 def svg_of(canvas: Canvas) -> str:
@@ -124,7 +124,7 @@ def rows(canvas: Canvas, pools: Sequence[ScheduledPool]) -> Iterator[str]:
 
 def bar(canvas: Canvas, run: ScheduledRun, y: float) -> Iterator[str]:
     """One job: how long it waited, when it runs, when it is due."""
-    most = canvas.most_letters - len(amount(run.gpus))
+    most = canvas.most_letters - len(f" {amount(run.gpus)}x")
     name = run.job if len(run.job) <= most else run.job[: most - 1] + "…"
     yield written(canvas.left - 8, y + 13, f"{name} {amount(run.gpus)}x", "end")
     middle = y + ROW_PX / 2

@@ -142,9 +142,9 @@ def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
     rest = max(len(plan.runs) - most_rows, 0)
     more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
     since = "" if plan.start is None else f" from {dated(plan, 0.0)}"
-    title = f"Jobs{since} ({RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it)"
+    key = [f"{RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it"]
     rows = [bar_row(plan, run) for run in plan.runs[:most_rows]]
-    return Table(columns, rows, title, more, picture=gantt_picture(plan))
+    return Table(columns, rows, f"Jobs{since}", more, drawing=key, picture=gantt_picture(plan))
 
 
 def bar_row(plan: SchedulePlan, run: ScheduledRun) -> Row:

@@ -51,7 +51,8 @@ def simulation_page(result: Simulation, *, explain: bool = False, in_characters:
         *(drawn_tables(result) if in_characters else picture_tables(result)),
         *([inputs_table(result)] if explain else []),
     ]
-    return Page(headline(result), tables, list(notes(result)), facts=facts(result))
+    title = " ".join([*state_words(result), f"{subject(result)}, {result.load}."])
+    return Page(headline(result), tables, list(notes(result)), (), facts(result), title)
 
 
 def simulation_rows_page(result: Simulation) -> Page:

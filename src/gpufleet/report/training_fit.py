@@ -23,7 +23,8 @@ def training_fit_page(result: TrainingFit, *, explain: bool = False) -> Page:
         tables += [terms_table(result.estimate.memory), step_table(result.estimate.speed)]
         tables.append(formulas_table((*STEP_FORMULAS, *MEASURES)))
     notes = [f"{note.rstrip('.')}." for note in result.notes]
-    return Page(headline(result), tables, notes, paragraphs(result), facts(result))
+    title = f"{asked_text(result)}." if result.fits else ""
+    return Page(headline(result), tables, notes, paragraphs(result), facts(result), title)
 
 
 def asked_text(result: TrainingFit) -> str:
