@@ -20,7 +20,7 @@ from gpufleet.units import in_full
 
 PRECISION = "precision"
 KINDS = {
-    "spot": "spot machines, which can be reclaimed",
+    "spot": "spot prices",
     "commit_1y": "a 1-year commitment",
     "commit_3y": "a 3-year commitment",
     "savings_plan": "a savings plan",
@@ -47,6 +47,7 @@ def lever_in_words(bill: Bill, lever: FoundLever) -> Lever:
         typed=typed,
         saved_ratio=lever.saved_ratio,
         value=lever.value,
+        interruption=lever.winner.offer.interruption,
         limit=None if lever.limit is None else lever.limit.label,
         winner=cheapest_then(bill.question, lever.winner),
     )

@@ -34,7 +34,7 @@ def answered_service(
     plan = service_plan(kind, context, asked)
     if not plan.deployments:
         return plan
-    spot = best_on_spot(request, context.solution.ranked, tables)
+    spot = best_on_spot(request, context.solution.placements, tables)
     on_spot = None if spot is None else deployment(kind, context, spot)
     said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
     bill = rest_of_bill(plan.deployments[0], plan.all_hours_requests_per_s, tables.bill_lines)

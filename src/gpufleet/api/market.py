@@ -24,6 +24,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.placement import Placement
 from gpufleet.questions.fields import MarketRequest
 from gpufleet.records import dataclass
 
@@ -154,11 +155,13 @@ def changed_prices(request: PlanRequest, offers: Sequence[Offer]) -> list[InputR
     return [("prices", "price_change", change_words(request.price_change, offers), True)]
 
 
-def best_on_spot(request: PlanRequest, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.may_use_spot or not ranked:
+def best_on_spot(request: PlanRequest, placements: Sequence[Placement], tables: Catalog) -> PricedPlacement | None:
+    """The cheapest spot offer of what was placed, where the question was about on-demand prices only.
+
+    Machine types that nobody sells on demand are among them.
+    """
+    if request.pricing or request.may_use_spot:
         return None
     wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
-    placements = {p.placement.instance: p.placement for p in ranked}.values()
     offers = dated_or_all(offers_of(request, tables, wanted))
     return next(iter(best_of_each_type(rank(placements, offers))), None)

@@ -92,7 +92,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
         plan = plan.model_copy(update={"relaxations": [*plan.relaxations, *other_ways(prepared)]})
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
-    spot = best_on_spot(request, solution.ranked, tables)
+    spot = best_on_spot(request, solution.placements, tables)
     launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
     standing, lower = Standing.of(question, solution), lower_precision_alternative(prepared, plan)
     alternatives = {

@@ -9,6 +9,7 @@ from datetime import date
 from gpufleet.report import encoder_service
 from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
+from gpufleet.report.levers import bill_table
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Fact, Page, Row, Table
 from gpufleet.report.plan import lengths_text
@@ -66,9 +67,10 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], details: Details) 
     started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
     why, lengths = why_table(plan, own_reasons(plan, is_alone=False)), lengths_text(plan)
     if not tenants:
-        return [why, objective_table(plan, lengths), *started, rejected]
+        return [*bill_table(plan), why, objective_table(plan, lengths), *started, rejected]
     latency = [objective_table(plan, lengths, t.latency) for t in tenants]
-    return [*latency, *started, titled(why, f"{why.title}, if planned alone"), rejected]
+    alone_too = [titled(table, f"{table.title}, if planned alone") for table in (*bill_table(plan), why)]
+    return [*latency, *started, *alone_too, rejected]
 
 
 def tables_of_encoder(plan: EncoderServePlan, details: Details) -> list[Table]:
@@ -77,7 +79,7 @@ def tables_of_encoder(plan: EncoderServePlan, details: Details) -> list[Table]:
     if not plan.deployments:
         return [nothing_table(plan, encoder_service.WORDS), rejected]
     latency = objective_table(plan, encoder_service.asked_text(plan))
-    return [why_table(plan, encoder_service.reasons(plan)), latency, rejected]
+    return [*bill_table(plan), why_table(plan, encoder_service.reasons(plan)), latency, rejected]
 
 
 def titled(table: Table, title: str) -> Table:

@@ -13,7 +13,7 @@ from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
 from gpufleet.results.plan import ServePlan, ServicePlan
 
 TITLE, MOST_LEVERS, MARGIN = "What moves the bill", 4, 2
-LIMIT, USD_PER_HOUR = "limit", "USD/h"
+LIMIT, SPOT, USD_PER_HOUR = "limit", "spot", "USD/h"
 
 
 def bill_table(plan: ServicePlan, width: int | None = None) -> list[Table]:
@@ -54,7 +54,14 @@ def lever_line(lever: Lever) -> str:
 def short_line(lever: Lever) -> str:
     """The same in one line: a change in words where its option would be long or there is none."""
     how = lever.change if lever.code == LIMIT or not lever.typed else lever.typed
-    return f"{saved(lever)}: {how}, {machines(lever.winner)}"
+    return f"{saved(lever)}: {how}{risk_words(lever)}, {machines(lever.winner)}"
+
+
+def risk_words(lever: Lever) -> str:
+    """That spot machines are taken away, and how often, where it is published."""
+    if lever.winner.price_kind != SPOT:
+        return ""
+    return f" ({lever.interruption} reclaimed a month)" if lever.interruption else " (can be reclaimed)"
 
 
 def saved(lever: Lever) -> str:

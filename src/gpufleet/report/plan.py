@@ -8,6 +8,7 @@ from datetime import date
 
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
+from gpufleet.report.levers import bill_table
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables, total
 from gpufleet.report.numbers import amount, count, several, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
@@ -94,7 +95,7 @@ def today_tables(plan: ServePlan) -> list[Table]:
 def reasons(plan: ServePlan) -> str:
     """Headline and reasons as plain text."""
     nothing = mixed_tables(plan)[:1] or [relaxation_table(plan)]
-    tables = [why_table(plan, own_reasons(plan))] if plan.deployments else nothing
+    tables = [*bill_table(plan), why_table(plan, own_reasons(plan))] if plan.deployments else nothing
     return page_as_text(Page(headline(plan), tables), NARROW_PAGE)
 
 

@@ -328,7 +328,7 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         *own_line(d),
         *([] if own.is_limit_told else idle_line(plan, d)),
         *own.cheaper,
-        *([] if is_told(plan, PRICE_KIND, SPOT) else spot_line(plan)),
+        *spot_line(plan),
         *own.further,
         *own.flips,
     ]

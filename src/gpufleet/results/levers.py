@@ -33,6 +33,7 @@ class Lever(Result):
     saved_ratio: float
     value: float | str | None = None
     limit: str | None = None
+    interruption: str | None = None
     winner: CheapestThen
 
 

@@ -133,9 +133,12 @@ def test_a_screen_has_room_for_four_levers_a_line_each() -> None:
 
 def test_spot_and_fp8_are_said_once() -> None:
     plan = planned("first tokens")
-    for words in (" ".join(lines_of(plan)), page_as_text(plan_page(plan), 200)):
-        assert "--pricing spot" in words
-        assert "On spot " not in words
+    [spot] = [lever for lever in plan.levers if lever.value == "spot"]
+    assert plan.spot_alternative is not None
+    assert spot.winner.usd_per_hour == pytest.approx(plan.spot_alternative.usd_per_hour)
+    words = " ".join(lines_of(plan))
+    assert "--pricing spot (can be reclaimed), " in words
+    assert "On spot " not in words
     lower = plan_serve(replace(SPARED, spare_machines=None, rate=60.0))
     assert "precision" in [lever.code for lever in lower.levers]
     assert " ".join(lines_of(lower)).count("fp8") == 1
