@@ -204,7 +204,7 @@ def free_box(
         Box(left, top, left + width, top + LINE)
         for step in range(STEPS)
         for top in (y - LINE / 2 + step * LINE, y - LINE / 2 - step * LINE)
-        for left in (x + size + 3, x - size - 3 - width, x - width / 2)
+        for left in (x + size + 3, x - size - 3 - width, x - width / 2, x + size + 6 + width, x - size - 6 - 2 * width)
     ]
     inside = [b for b in places if b.left >= 0 and b.right <= frame.width and b.top >= TOP and b.bottom <= frame.height]
     free = (b for kept in (taken, at_least) for b in inside if not any(b.meets(other) for other in kept))
