@@ -27,11 +27,6 @@ def bill_table(plan: ServicePlan, width: int | None = None) -> list[Table]:
     return [lines_table(TITLE, lines)] if lines else []
 
 
-def lines_taken(texts: Sequence[str], width: int) -> int:
-    """Lines that these texts take on a page of so many columns."""
-    return sum(-(-len(text) // width) for text in texts)
-
-
 def shown_levers(plan: ServicePlan) -> Sequence[Lever]:
     """The best few; all of them beside all flips, where they were asked for."""
     if not isinstance(plan, ServePlan):

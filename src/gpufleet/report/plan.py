@@ -17,6 +17,7 @@ from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
+from gpufleet.report.screen import lines_over
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
@@ -57,8 +58,13 @@ def plan_page(
     on_today = [*verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         asked = [*drawn_front(plan, width), *further]
-        tables = [*asked, *today_tables(plan), *own_screen(plan, details, width, num_rows), *explained]
-        return Page(headline(plan), tables, screen_notes(plan, WORDS, plan.notes, today), on_today)
+        said = screen_notes(plan, WORDS, plan.notes, today)
+
+        def screen(over: int) -> Page:
+            return Page(headline(plan), own_screen(plan, details, width, num_rows, over), said, on_today)
+
+        fitting = screen(0 if details else lines_over(screen, width))
+        return replace(fitting, tables=[*asked, *today_tables(plan), *fitting.tables, *explained])
     tables = [*today_tables(plan), *served_tables(plan, width), *further]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
@@ -66,11 +72,11 @@ def plan_page(
     return Page(headline(plan), every, notes, on_today, facts(plan), title(plan), next_step(plan))
 
 
-def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None) -> list[Table]:
+def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None, over: int) -> list[Table]:
     """The answer in a few lines a part, with how it is started, two offers together where they cost less."""
     started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True) if plan.is_feasible else []
     energy = [energy_table(plan)] if Detail.ENERGY in details else []
-    return [*screen_tables(plan, WORDS, details, width, num_rows, started), *mixed_tables(plan), *energy]
+    return [*screen_tables(plan, WORDS, details, width, num_rows, started, over), *mixed_tables(plan), *energy]
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from gpufleet.report.detail import Detail, Details
 from gpufleet.report.numbers import count, duration, plural, ranged_duration
-from gpufleet.report.page import Column, Table, lines_table
+from gpufleet.report.page import Column, Page, Table, lines_table
 from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.report.search import age_words, dated, rejection_table, source_day
-from gpufleet.report.text import cut
+from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.plan import PriceSource, RejectionCount, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines
 
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
-LEAST_ROWS, USUAL_BILL = 3, 3
-"""Rows that always stand, and the lines of what moves the bill for which a screen has room."""
+LEAST_ROWS, SCREEN_LINES = 3, 45
+MOST_OVER = NUM_ROWS - LEAST_ROWS + NUM_REJECTIONS + 1
 MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
@@ -37,36 +37,42 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
 
 
-def screen_ranking(table: Table, width: int, num_rows: int | None, taken: int = 0) -> Table:
-    """The first rows of a ranking, fewer where other parts took lines; on a narrow page its essential columns alone."""
+def screen_ranking(table: Table, width: int, num_rows: int | None, over: int = 0) -> Table:
+    """The first rows of a ranking, fewer where so many lines are over; on a narrow page its essential columns alone."""
     columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE or c.qualifies]
     return replace(
         table,
         columns=columns,
-        rows=table.rows[: num_rows or min(NUM_ROWS, max(NUM_ROWS - taken, LEAST_ROWS))],
+        rows=table.rows[: num_rows or max(NUM_ROWS - over, LEAST_ROWS)],
         notes=[],
     )
 
 
-def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, taken: int = 0) -> Table:
+def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, over: int = 0) -> Table:
     """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked.
 
-    Fewer where other parts have `taken` more lines than rows of the ranking made room for.
+    Fewer where more lines are `over` than rows of the ranking make room for.
     """
     if Detail.REJECTED in details or not rejections:
         return rejection_table(rejections, everything=True)
     telling = [r for r in rejections if r.code not in LAYOUTS_OF_TRAINING] or rejections
     ordered = sorted(telling, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
-    most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - taken, 0))
+    most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - over, 0))
     total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
     lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:most]]
     title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"
     return lines_table(title, [cut(line, width - MARGIN) for line in lines])
 
 
-def is_crowded(taken: int) -> bool:
-    """Whether rows and rejections do not make room enough for the lines that others took."""
-    return taken > NUM_ROWS - LEAST_ROWS + NUM_REJECTIONS
+def lines_over(page: Callable[[int], Page], width: int) -> int:
+    """The fewest lines that have to give way so that a page fits one screen; where it never does, all that may."""
+    fits = (over for over in range(MOST_OVER) if page_as_text(page(over), width).count("\n") <= SCREEN_LINES)
+    return next(fits, MOST_OVER)
+
+
+def is_crowded(over: int) -> bool:
+    """Whether rows and rejections do not make room enough for the lines that are over."""
+    return over >= MOST_OVER
 
 
 def latency_line(plan: ServicePlan, is_brief: bool = False) -> str:

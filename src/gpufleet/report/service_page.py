@@ -11,7 +11,7 @@ from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
-from gpufleet.report.levers import bill_table, is_told, lines_taken
+from gpufleet.report.levers import bill_table, is_told
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -40,10 +40,10 @@ from gpufleet.report.rented import (
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
-    USUAL_BILL,
     ask_line,
     is_crowded,
     latency_line,
+    lines_over,
     price_day_lines,
     price_table,
     screen_ranking,
@@ -137,8 +137,14 @@ def service_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     explained = words.explained(plan) if explain else []
     if plan.deployments and is_screen(details):
-        tables = [*screen_tables(plan, words, details, width, num_rows, words.started(plan)), *explained]
-        return Page(headline(plan, words), tables, screen_notes(plan, words, plan.notes, today))
+        said, started = screen_notes(plan, words, plan.notes, today), words.started(plan)
+
+        def screen(over: int) -> Page:
+            tables = screen_tables(plan, words, details, width, num_rows, started, over)
+            return Page(headline(plan, words), tables, said)
+
+        fitting = screen(0 if details else lines_over(screen, width))
+        return replace(fitting, tables=[*fitting.tables, *explained])
     answer = [*answer_tables(plan, words, width), *words.started(plan)] if plan.deployments else []
     tables = answer or [nothing_table(plan, words)]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
@@ -155,25 +161,24 @@ def screen_tables(
     width: int,
     num_rows: int | None = None,
     started: Sequence[Table] = (),
+    over: int = 0,
 ) -> list[Table]:
-    """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
+    """Reasons, ranking, start and rejections in a few lines each, fewer by what is `over`; `details` are in full."""
     own, has_limits = words.reasons(plan), Detail.LIMITS in details
     bill = bill_table(plan, width)
-    beside = [*price_lines(plan), *plan.notes, *(line for table in bill for line in table.notes)]
-    taken = lines_taken(beside, width) - USUAL_BILL
     why = (
         why_table(plan, own)
         if has_limits
-        else lines_table("Why this one", short_reasons(plan, own, bool(bill), is_crowded(taken)))
+        else lines_table("Why this one", short_reasons(plan, own, bool(bill), is_crowded(over)))
     )
     return [
         *bill,
         why,
         *([objective_table(plan, words.work(plan))] if has_limits else []),
-        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, taken),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, over),
         *bill_tables(plan),
         *started,
-        screen_rejections(plan.rejections, details, width, taken),
+        screen_rejections(plan.rejections, details, width, over),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
