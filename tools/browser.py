@@ -45,7 +45,8 @@ function words(page) {
   while (walker.nextNode()) {
     const node = walker.currentNode, of = node.parentElement, range = page.createRange();
     if (!node.data.trim() || of.closest(HIDDEN)) continue;
-    if (of.getScreenCTM && Math.abs(of.getScreenCTM().b) > 0.01) continue;
+    const turned = of.getScreenCTM && of.getScreenCTM();
+    if (turned && Math.abs(turned.a * turned.b) > 0.01) continue;
     range.selectNodeContents(node);
     for (const box of range.getClientRects()) if (box.width > 1) found.push({ box, of, text: node.data.trim() });
   }

@@ -101,7 +101,7 @@ class Canvas:
         return self.height - self.top - self.bottom
 
 
-WIDE = Canvas(860, 400, 84, 24, 6, True)
+WIDE = Canvas(860, 400, 104, 24, 6, True)
 NARROW = Canvas(360, 340, 76, 14, 4, False)
 
 
@@ -267,7 +267,8 @@ def labels(d: Drawn) -> Iterator[str]:
         for text in dict.fromkeys((long, p.mark)):
             box = next((b for b in boxes(d, p, text) if is_free(d.canvas, b, taken)), None) if text else None
             if box is not None:
-                taken.append(box)
+                left, top, right, bottom = box
+                taken.append((left - RIM_PX, top, right + RIM_PX, bottom))
                 yield written(box[0], box[3] - 3, text, "label" if p.is_best else "label soft")
                 break
 

@@ -57,7 +57,7 @@ def gantt_picture(plan: SchedulePlan) -> Picture | None:
     """The picture for a page and for a phone; nothing where nothing runs or bars would be too many."""
     if not plan.runs or len(plan.runs) > MOST_BARS:
         return None
-    return Picture(svg_of(Canvas(plan, 900, 190, 30, 8)), svg_of(Canvas(plan, 360, 132, 18, 4)))
+    return Picture(svg_of(Canvas(plan, 900, 190, 30, 8)), svg_of(Canvas(plan, 360, 132, 16, 4)))
 
 
 def svg_of(canvas: Canvas) -> str:

@@ -145,6 +145,7 @@ class JobWords(Generic[P_contra]):
     limits: Callable[[P_contra], list[Table]] = lambda _: []
     terms: Callable[[P_contra], list[Table]] = lambda _: []
     unmet: Callable[[P_contra], str] = lambda _: ""
+    does: str = "do"
     screen_rows: int | None = None
 
 
@@ -263,7 +264,7 @@ def title_of(plan: P, words: JobWords[P]) -> str:
     if not plan.deployments:
         return ""
     d = plan.deployments[0]
-    return titled([d], "do", words.asked(plan), f"{about(d)}{usd(d.usd.value)}")
+    return titled([d], words.does, words.asked(plan), f"{about(d)}{usd(d.usd.value)}")
 
 
 def next_step(plan: JobPlan) -> str:

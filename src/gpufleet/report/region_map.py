@@ -17,7 +17,7 @@ from gpufleet.results.regions import RegionPlan, RegionRow, UserPlace
 MARGIN, TOP = 18, 44
 SOUTH, NORTH = -50.0, 72.0
 GRID_DEGREES, HALF_TURN = 30, 180
-CHOSEN, RING, LETTER, LINE, STEPS, PIECES = 6.0, 3.5, 6.8, 14.0, 8, 100
+CHOSEN, RING, LETTER, LINE, STEPS, PIECES = 6.0, 3.5, 6.8, 14.0, 16, 100
 WAY = 'class="way" stroke="#b3541e" stroke-width="1.5" stroke-opacity="0.7"'
 RING_KEY, USERS_KEY = "ring: could serve, grey: cannot", "square: users"
 Point = tuple[float, float]

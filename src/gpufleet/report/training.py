@@ -338,5 +338,6 @@ WORDS = JobWords(
     limits=limit_tables,
     terms=term_tables,
     unmet=unmet_text,
+    does="train",
     screen_rows=SCREEN_ROWS,
 )

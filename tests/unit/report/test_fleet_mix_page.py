@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from gpufleet.api.mixes import plan_mix
 from gpufleet.api.requests import ServeRequest
-from gpufleet.report.fleet_mix import fleet_mix_page, given_way_line, headline, letter, limit_words
+from gpufleet.report.fleet_mix import (
+    Held,
+    fleet_mix_page,
+    given_way_line,
+    headline,
+    held_facts,
+    letter,
+    limit_words,
+)
+from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.text import page_as_text
+from gpufleet.results.base import Figure
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay
 
 CHAT = ServeRequest(
@@ -39,6 +51,28 @@ def test_the_headline_says_the_machines_the_cost_what_is_proved_and_what_is_save
     assert "Proved cheapest among" in said
     assert "One machine type for each service costs $" in said
     assert "% saved" in said
+
+
+def test_a_page_of_html_shows_each_row_of_the_mix_and_every_other_choice_that_is_known(mix: FleetMix) -> None:
+    page = fleet_mix_page(mix)
+    (picture,) = page.pictures
+    for svg in (picture.wide, picture.narrow):
+        texts = [e.text for e in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+        assert [text for text in texts if text in ("A", "B")] == ["A", "B"]
+        others = [mix.usd_per_hour_one_type, *(m.usd_per_hour_without for m in mix.machines)]
+        assert all(usd_per_hour(cost) in texts for cost in (mix.usd_per_hour, *others) if cost is not None)
+    assert page.title.count("AWS") == 1
+    assert not [fact for fact in page.facts if fact.value in page.title and len(fact.value) > 1]
+
+
+def test_the_limit_that_is_broken_first_at_the_high_end_is_named() -> None:
+    near, far = (Figure(value=0.8, low=0.5, high=high, unit="s") for high in (1.1, 1.4))
+    kept = Held("tpot.p95 of row 1", Figure(value=0.01, low=0.01, high=0.02, unit="s"), 0.05)
+    (fact,) = held_facts([kept, Held("ttft.p95 of row 1", near, 1.0), Held("ttft.p95 of row 2", far, 1.0)])
+    assert fact.look == "tight"
+    assert fact.note.startswith("ttft.p95 of row 2 is 1.40 s of 1.00 s")
+    assert held_facts([kept])[0].look == "good"
+    assert held_facts([]) == []
 
 
 def test_what_is_not_proved_is_said(mix: FleetMix) -> None:

@@ -240,6 +240,22 @@ def test_no_label_lies_on_the_limit_or_on_its_words() -> None:
     assert not limit_y - 2 < float(label.get("y") or 0) < limit_y + cost_plot.LINE_PX
 
 
+def test_no_name_lies_on_a_range_across_or_on_the_border_of_the_possible() -> None:
+    points = [
+        CostPoint(x, y, (x / 2, x * 2), (y / 2, y * 2), str(i), "45x B300, verda", True)
+        for i, (x, y) in enumerate([(1.0, 9.0), (1.3, 8.0), (3.0, 2.0), (3.2, 1.9)])
+    ]
+    picture = cost_picture(plot(*points))
+    assert picture is not None
+    root = ElementTree.fromstring(picture.wide)
+    level = [float(at[1]) for e in root.iter(f"{SVG}path") if e.get("class") == "range best"
+             for at in [re.findall(r"[0-9.]+", e.get("d") or "")] if "H" in (e.get("d") or "")]  # fmt: skip
+    ups = [float(e.get("y") or 0) for e in root.iter(f"{SVG}text") if (e.text or "").endswith("verda")]
+    assert level
+    assert ups
+    assert not [(y, up) for y in level for up in ups if up - 9 < y < up]
+
+
 def test_what_has_no_place_on_a_logarithmic_plane_is_not_drawn() -> None:
     assert cost_picture(plot(CostPoint(0.0, 1.0))) is None
     free_and_paid = cost_picture(plot(CostPoint(0.0, 1.0), CostPoint(1.0, 1.0, None, (0.5, float("inf")))))
