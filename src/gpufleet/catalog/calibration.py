@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -156,10 +156,27 @@ def load_calibration(
     )
 
 
-@lru_cache(maxsize=4)
+class Devices:
+    """Accelerators as a key: the same where all of their figures are, in whatever catalog."""
+
+    def __init__(self, accelerators: Iterable[Accelerator]) -> None:
+        self.accelerators = tuple(accelerators)
+
+    def __hash__(self) -> int:
+        return hash(tuple(a.name for a in self.accelerators))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Devices) and self.accelerators == other.accelerators
+
+
 def calibration_of(tables: Catalog) -> Calibration:
-    """Kernel curves of every accelerator of a catalog, loaded once."""
-    return load_calibration(tuple(tables.accelerators.values()))
+    """Kernel curves of every accelerator of a catalog, loaded once for all catalogs with these."""
+    return _curves_of(Devices(tables.accelerators.values()))
+
+
+@lru_cache(maxsize=4)
+def _curves_of(devices: Devices) -> Calibration:
+    return load_calibration(devices.accelerators)
 
 
 class KernelTables(Mapping[str, OperatorTables]):

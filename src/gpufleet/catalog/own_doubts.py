@@ -51,6 +51,7 @@ class Held:
     places: Mapping[str, Place]
     usual_of: dict[str, Mapping[GpuKey, float]] = field(default_factory=dict)
     most_of: dict[str, float] = field(default_factory=dict)
+    of_machine: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def prices(self) -> Mapping[str, float]:
@@ -75,11 +76,19 @@ class Held:
 def doubts_about(offer: Offer, catalog: Catalog, held: Held) -> Iterator[str]:
     """Why an offer is in doubt: its machine is another one than is shipped, its price is far from what others ask."""
     instance = catalog.instance_of(offer)
+    key = instance.cloud, instance.name
+    if key not in held.of_machine:
+        held.of_machine[key] = tuple(doubts_about_machine(instance, catalog, held))
+    yield from held.of_machine[key]
+    if offer_usd_per_hour(offer) != held.prices.get(label(offer)) and instance.gpu_count >= 1:
+        yield from far_from_market(offer, instance, held)
+
+
+def doubts_about_machine(instance: Instance, catalog: Catalog, held: Held) -> Iterator[str]:
+    """Why all prices of a machine are in doubt: it, its host or its GPU is another one than is shipped."""
     yield from other_machine(instance, held)
     yield from other_host(instance, held)
     yield from other_accelerator(catalog.accelerators[instance.accelerator], held)
-    if offer_usd_per_hour(offer) != held.prices.get(label(offer)) and instance.gpu_count >= 1:
-        yield from far_from_market(offer, instance, held)
 
 
 def other_machine(instance: Instance, held: Held) -> Iterator[str]:

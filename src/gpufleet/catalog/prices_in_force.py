@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpufleet.catalog.own_terms import (
@@ -77,6 +79,12 @@ def holding(written: Iterable[PlacedOffer], days: Days) -> dict[OfferKey, Offer]
     return newest
 
 
+@lru_cache(maxsize=4)
+def shipped_prices(days: Days) -> Mapping[OfferKey, Offer]:
+    """Shipped prices that hold, read once for all tables that are laid over them."""
+    return MappingProxyType(holding(offer_rows(SHIPPED), days))
+
+
 def offer_key(offer: Offer) -> OfferKey:
     """What there is one price of."""
     return offer.cloud, offer.region, offer.instance, offer.price_kind
@@ -91,8 +99,7 @@ def priced(
     written: Sequence[PlacedOffer],
 ) -> dict[OfferKey, Offer]:
     """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
-    shipped = holding(offer_rows(SHIPPED), days)
-    offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
+    offers = {key: o for key, o in shipped_prices(days).items() if not any(snapshot.covers(o) for snapshot in taken)}
     for snapshot in taken:
         offers |= {offer_key(o): o for o in snapshot_offers(snapshot) if (o.cloud, o.instance) in instances}
     if overlay is None:

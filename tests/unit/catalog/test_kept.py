@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from gpufleet.catalog import kept as cache
-from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.calibration import calibration_of, load_calibration
 from gpufleet.catalog.kept import FOLDER_VARIABLE, kept
 from gpufleet.catalog.load import read_catalog, table_files
 from gpufleet.catalog.prices_in_force import Days
@@ -91,6 +92,16 @@ def test_a_kept_catalog_is_the_one_of_the_tables(folder: Path) -> None:
     again = [kept("catalog", table_files(), day, lambda: fresh) for _ in range(2)][1]
     assert again is not fresh
     assert vars(again) == vars(fresh)
+
+
+def test_catalogs_of_the_same_gpus_share_their_kernel_curves() -> None:
+    """Other prices and machines change no curve; another GPU does."""
+    tables = read_catalog(None, (), Days(None, date(2026, 11, 22)))
+    cheaper = replace(tables, offers=tables.offers[:1], accelerators={**tables.accelerators})
+    assert calibration_of(cheaper) is calibration_of(tables)
+    gpu = replace(tables.accelerators["L4"], bandwidth_bytes_per_s=1e12)
+    faster = replace(tables, accelerators={**tables.accelerators, "L4": gpu})
+    assert calibration_of(faster) is not calibration_of(tables)
 
 
 def test_kept_kernel_curves_are_those_of_the_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
