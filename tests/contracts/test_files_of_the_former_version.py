@@ -41,6 +41,8 @@ def test_a_plan_is_read_and_says_what_it_said(name: str) -> None:
             assert row == was
     for price in (read["basis"] or {}).get("prices", []):
         assert price.pop("age_ratio") == 1.0
+    for flip in read["flips"] or []:
+        assert flip["winner"] is None or flip["winner"].pop("price_basis") == "observed"
     for key in ("levers", "edges", "certainty", "lengths_assumed"):
         assert read[key] == []
     for key in written.keys() - SINCE.keys() - {"spot_alternative", "lower_precision_alternative", "asked_about"}:

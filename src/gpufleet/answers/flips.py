@@ -43,6 +43,7 @@ def winner_of(winner: Winner) -> FlipWinner:
         region=offer.region,
         instance=offer.instance,
         price_kind=offer.price_kind.value,
+        price_basis=offer.basis.value,
         instance_count=winner.instance_count,
         usd_per_hour=winner.usd_per_hour,
     )

@@ -133,6 +133,7 @@ def of_deployment(code: str, change: str, typed: str, d: Deployment, usd_per_hou
         region=d.region,
         instance=d.instance,
         price_kind=d.price_kind,
+        price_basis=d.price_basis,
         instance_count=d.instance_count,
         usd_per_hour=d.usd_per_hour,
         gpu=d.gpu,

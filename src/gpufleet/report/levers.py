@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
 from gpufleet.report.page import Table, lines_table
+from gpufleet.report.rented import about
 from gpufleet.report.service_reasons import certainty_line
 from gpufleet.report.text import cut
 from gpufleet.report.words import exact_time
@@ -61,7 +62,7 @@ def risk_words(lever: Lever) -> str:
 
 def saved(lever: Lever) -> str:
     """What a change saves, and what the plan costs then."""
-    return f"{percent(lever.saved_ratio)} less, {usd_per_hour(lever.winner.usd_per_hour)}"
+    return f"{percent(lever.saved_ratio)} less, {about(lever.winner)}{usd_per_hour(lever.winner.usd_per_hour)}"
 
 
 def machines(winner: CheapestThen) -> str:
@@ -80,4 +81,4 @@ def then_words(winner: CheapestThen | None, plan: ServicePlan) -> str:
     """What is rented beyond an edge, by its GPUs, and what that costs an hour."""
     if winner is None:
         return f"nothing holds at {percent(plan.confidence)} confidence"
-    return f"{usd(winner.usd_per_hour)} ({amount(winner.gpus)}x {winner.gpu})"
+    return f"{about(winner)}{usd(winner.usd_per_hour)} ({amount(winner.gpus)}x {winner.gpu})"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.pools import pools_of_plan_table
+from gpufleet.report.rented import about
 from gpufleet.report.token_prices import api_in_words
 from gpufleet.report.words import at_least_ms
 from gpufleet.results.flips import Flip, FlipWinner
@@ -55,7 +56,7 @@ def machines_of(winner: FlipWinner | Deployment) -> str:
     """How many of which machines, with their price."""
     name = winner.instance.removeprefix("Standard_")
     spot = "" if winner.price_kind == "on_demand" else f" {winner.price_kind.replace('_', ' ')}"
-    return f"{winner.instance_count}x {winner.cloud} {name}{spot} ({usd_per_hour(winner.usd_per_hour)})"
+    return f"{winner.instance_count}x {winner.cloud} {name}{spot} ({about(winner)}{usd_per_hour(winner.usd_per_hour)})"
 
 
 def moves_alike(plan: ServePlan) -> list[str]:

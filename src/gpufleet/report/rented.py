@@ -9,6 +9,7 @@ from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.report.numbers import amount, percent, plural
 from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
+from gpufleet.results.flips import FlipWinner
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
@@ -48,7 +49,7 @@ def region_name(region: str) -> str:
     return "any region" if region == EVERYWHERE else region
 
 
-def about(d: OfferedMachines) -> str:
+def about(d: OfferedMachines | FlipWinner) -> str:
     """The mark of a price that was estimated."""
     return "~" if d.price_basis == "estimated" else ""
 

@@ -142,7 +142,7 @@ def certainty_line(plan: ServicePlan) -> list[str]:
 
 def certain_price(told: CertaintyPrice) -> str:
     """The price at a confidence."""
-    return "nothing" if told.winner is None else usd(told.winner.usd_per_hour)
+    return "nothing" if told.winner is None else about(told.winner) + usd(told.winner.usd_per_hour)
 
 
 def sure_words(confidences: Sequence[float]) -> str:

@@ -12,6 +12,7 @@ class FlipWinner(Result):
     region: str
     instance: str
     price_kind: str
+    price_basis: str = "observed"
     instance_count: int
     usd_per_hour: float
 

@@ -161,3 +161,10 @@ def test_of_classes_each_keeps_its_own_length() -> None:
 def test_where_lengths_are_said_no_lever_doubts_them() -> None:
     alike = replace(FIRST_TOKENS, input_tokens=TokenCounts(1000.0), output_tokens=TokenCounts(200.0))
     assert "lengths" not in [lever.code for lever in plan_serve(alike).levers]
+
+
+def test_an_estimated_price_is_marked_wherever_a_change_leads_to_it() -> None:
+    plan = plan_serve(replace(LONG, clouds=["aws"], slo="ttft.p95<2s,tpot.p95<50ms"))
+    spot = next(lever for lever in plan.levers if lever.code == "price_kind")
+    assert spot.winner.price_basis == "estimated"
+    assert f"~${spot.winner.usd_per_hour:,.2f}" in page_as_text(plan_page(plan), 200)
