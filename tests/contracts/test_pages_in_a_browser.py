@@ -79,6 +79,13 @@ def test_an_answer_has_one_picture_a_next_step_and_no_drawing_in_characters(page
     assert "\N{FULL BLOCK}" not in page
 
 
+@pytest.mark.parametrize("name", [SERVED, "all of a plan", "several models"])
+def test_a_verdict_names_what_breaks_at_the_high_end_where_a_row_of_latency_says_so(
+    pages: dict[str, str], name: str
+) -> None:
+    assert (">breaks</td>" in pages[name]) == ('<div class="fact tight">' in pages[name])
+
+
 def test_a_plan_prints_on_two_sheets(pages: dict[str, str], tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     page.write_text(pages[SERVED], encoding="utf-8")

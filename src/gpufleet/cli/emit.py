@@ -127,7 +127,7 @@ def svg_of(page: Page, *, is_answered: bool) -> str:
     as_page = "As a page: -o html, or a file name that ends in .html."
     if not is_answered:
         raise Infeasible("there is nothing to draw", found=page.first_sentence, hint=as_page)
-    drawn = "plan serve of one model, plan batch, estimate or simulate"
+    drawn = "plan serve of one model, plan batch, mix, regions, schedule, estimate or simulate"
     raise UsageError("this answer has no picture", expected=drawn, hint=as_page)
 
 

@@ -148,9 +148,10 @@ def budget_note(fleet: FleetPlan) -> str:
 
 
 def model_fact(fleet: FleetPlan, index: int, plan: ServicePlan) -> Fact:
-    """The verdict on one model, with its GPUs."""
-    sure = verdict_of(plan)
-    note = "; ".join(filter(None, (gpus(plan.deployments[0]), sure.note)))
+    """The verdict on one model, with its GPUs: those that it shares, and as it runs there, where it does."""
+    shared = [f"part of {gpus(s)}" for s in fleet.shared if any(tenant.plan == index for tenant in s.tenants)]
+    sure = verdict_of(plan, [tenant.latency for tenant in tenancies(fleet, index)])
+    note = "; ".join(filter(None, (*(shared or [gpus(plan.deployments[0])]), sure.note)))
     return replace(sure, label=name_of(fleet, index), note=note)
 
 

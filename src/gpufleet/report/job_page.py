@@ -249,12 +249,13 @@ def facts_of(plan: P, words: JobWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    until = f"{duration(d.finish_s.low)} to {duration(d.finish_s.high)}"
     sure = verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight, "in time", "late", "is "), "in time", "it is late")
     return [
         *([] if math.isinf(plan.deadline_s) else [sure]),
         Fact("Cost, 80% range", f"{about(d)}{usd(d.usd.low)} to {usd(d.usd.high)}"),
         rented_fact(d, kind(d)),
-        Fact("Done in", duration(d.finish_s.value), f"{ranged_time(d.finish_s)}{by_when(plan, ', deadline ')}"),
+        Fact("Done in", duration(d.finish_s.value), f"{until}{by_when(plan, ', deadline ')}"),
         Fact(unit[:1].upper() + unit[1:], usd(unit_usd)),
     ]
 

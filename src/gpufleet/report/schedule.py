@@ -47,7 +47,7 @@ def facts(plan: SchedulePlan) -> list[Fact]:
     budget = "" if plan.budget_usd is None else f"budget {usd(plan.budget_usd)}"
     return [
         Fact("Late, by priority", f"{significant(late)} h" if late else "0 h", sure, look),
-        Fact("Earliest deadline first", edf, several(plan.edf_late_jobs, "job")),
+        *([Fact("Earliest deadline first", edf, several(plan.edf_late_jobs, "job"))] if plan.is_searched else []),
         *([Fact("Cost", usd(plan.usd), budget)] if plan.usd else []),
         *([Fact("Electricity", f"{amount(plan.kwh)} kWh")] if plan.kwh else []),
     ]
@@ -55,6 +55,8 @@ def facts(plan: SchedulePlan) -> list[Fact]:
 
 def next_step(plan: SchedulePlan) -> str:
     """What to do with the answer."""
+    if not plan.is_searched:
+        return "ask without --at-once, which looks for a better one."
     more = "see below what one GPU more saves, or give late jobs more time; then " if plan.late_jobs else ""
     return f"{more}write it for the tool that runs your jobs (-o slurm, kueue or sky)."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
@@ -72,6 +72,7 @@ from gpufleet.report.service_reasons import (
     why_nothing,
 )
 from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.results.base import Figure
 from gpufleet.results.plan import RentedService, ServicePlan
 
 P_contra = TypeVar("P_contra", bound=ServicePlan, contravariant=True)
@@ -276,23 +277,23 @@ def carried_words(plan: ServicePlan, d: RentedService) -> str:
     return f"carries {significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, {expected}"
 
 
-def verdict_of(plan: ServicePlan) -> Fact:
-    """How surely limits hold; where none was asked for, that it keeps up."""
-    is_tight = plan.deployments[0].is_tight
+def verdict_of(plan: ServicePlan, shared: Sequence[Mapping[str, Figure]] = ()) -> Fact:
+    """How surely limits hold, by the latency on machines that it shares; where none was asked for, that it keeps up."""
+    over = broken_at_the_high_end(plan, shared or [plan.deployments[0].latency])
+    is_tight = bool(over) or (plan.deployments[0].is_tight and not shared)
     if not plan.objectives and plan.missed_confidence is None and not is_tight:
         return Fact("Verdict", "Keeps up", "no limit was asked for (--slo)", "good")
-    return verdict_fact(plan, is_tight, verdict(plan, is_tight), breaks=broken_at_the_high_end(plan))
+    breaks = " and ".join(over) or "a limit breaks"
+    return verdict_fact(plan, is_tight, verdict(plan, is_tight), breaks=breaks)
 
 
-def broken_at_the_high_end(plan: ServicePlan) -> str:
+def broken_at_the_high_end(plan: ServicePlan, latencies: Sequence[Mapping[str, Figure]]) -> list[str]:
     """What breaks where latency is as high as its range goes: the limits by name, with what they are."""
-    latency = plan.deployments[0].latency
-    over = [
+    return [
         f"{name} breaks {duration(limit_s)}"
         for name, limit_s in plan.objectives.items()
-        if name in latency and (latency[name].high or 0.0) > limit_s
+        if any(name in latency and (latency[name].high or 0.0) > limit_s for latency in latencies)
     ]
-    return " and ".join(over) or "a limit breaks"
 
 
 def title_of(plan: P, words: ServiceWords[P]) -> str:
