@@ -74,7 +74,8 @@ test-lowest: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist worksteal $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
-	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
+	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py tests/properties/test_promises_and_changes.py \
+		--questions $(QUESTIONS)
 	THOROUGH=1 PYTHONHASHSEED=0 $(BIN)/python -m pytest $(THOROUGH_TESTS) --numprocesses auto --dist worksteal
 
 mutants: $(VENV)/developer.stamp

@@ -39,7 +39,7 @@ DATE_OF_TESTS = "2026-11-28"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How many random questions are answered by brute force: `make brute-force` asks 200."""
-    parser.addoption("--questions", type=int, default=12, help="random questions that brute force answers")
+    parser.addoption("--questions", type=int, default=10, help="random questions that brute force answers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
