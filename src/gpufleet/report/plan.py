@@ -186,7 +186,7 @@ def title(plan: ServePlan) -> str:
     if not plan.is_feasible:
         return ""
     if plan.deployments or plan.mix is None:
-        return title_of(plan, WORDS)
+        return title_of(plan)
     parts = [part.deployment for part in plan.mix.parts]
     return titled(parts, "serve", asked_text(plan), f"{total(plan.mix, usd, plan.mix.usd_per_month)} a month")
 

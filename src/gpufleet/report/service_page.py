@@ -151,7 +151,7 @@ def service_page(
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     said = notes(plan, words, plan.notes, today)
     tables = [*tables, *explained]
-    facts, title = facts_of(plan, words), title_of(plan, words)
+    facts, title = facts_of(plan, words), title_of(plan)
     return Page(headline(plan, words), tables, said, price_lines(plan), facts, title, next_step(plan))
 
 
@@ -296,12 +296,12 @@ def broken_at_the_high_end(plan: ServicePlan, latencies: Sequence[Mapping[str, F
     ]
 
 
-def title_of(plan: P, words: ServiceWords[P]) -> str:
+def title_of(plan: ServicePlan) -> str:
     """The answer as a manager reads it: GPUs and provider in words, what they serve, what a month costs."""
     if not plan.deployments:
         return ""
     d = plan.deployments[0]
-    return titled([d], "serve", words.asked(plan), f"{total(d, usd, d.usd_per_month)} a month")
+    return titled([d], "serve", any_asked(plan), f"{total(d, usd, d.usd_per_month)} a month")
 
 
 def next_step(plan: ServicePlan) -> str:
