@@ -21,6 +21,7 @@ from gpufleet.results.setup import Diagnosis
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DEMO_BUDGET_S = 3.0
+STEADY_AS_USUAL = ("--steady", KEYS["steady"].default)
 PLAN = ("plan", "serve", "llama-3.1-8b", "--rate", "1/s", "--in", "100", "--out", "100")
 
 
@@ -149,9 +150,11 @@ def test_settings_name_every_key_and_where_it_was_set(ask_gpufleet: Run, tmp_pat
 def test_the_stated_defaults_are_those_of_a_plan(ask_gpufleet: Run) -> None:
     plan = inputs_of(ask_gpufleet(*PLAN, "-o", "json"))
     names = {"pricing": "price kinds", "slo": "objectives"}
-    asked = [key for key in KEYS if key not in ("catalog", "currency")]
+    asked = [key for key in KEYS if key not in ("catalog", "currency", "steady")]
     stated = {key: plan[names.get(key, key)][0].split(" (")[0] for key in asked}
     assert stated == {key: KEYS[key].default for key in asked}
+    plain, said = (json.loads(ask_gpufleet(*PLAN, *words, "-o", "json").stdout) for words in ((), STEADY_AS_USUAL))
+    assert plain["deployments"] == said["deployments"]
 
 
 def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(ask_gpufleet: Run, tmp_path: Path) -> None:

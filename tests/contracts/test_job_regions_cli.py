@@ -43,7 +43,7 @@ def test_one_answer_in_every_format(ask_gpufleet: RunGpufleet, plan_file: str) -
     assert [row["region"] for row in rows] == [f"{row['cloud']} {row['region']}" for row in run]
     assert [float(row["usd"]) for row in rows] == [row["usd"]["value"] for row in run]
     assert "| job cost | region |" in ask_gpufleet("regions", plan_file, "-o", "md").stdout
-    assert 'aria-label="Regions that were looked at' in ask_gpufleet("regions", plan_file, "-o", "html").stdout
+    assert 'aria-label="Where it runs' in ask_gpufleet("regions", plan_file, "-o", "html").stdout
     assert ask_gpufleet("regions", plan_file, "-o", "svg").stdout.startswith("<svg")
 
 

@@ -32,7 +32,7 @@ def test_one_answer_in_every_format(ask_gpufleet: RunGpufleet) -> None:
     assert [row["region"] for row in rows] == [m["region"] for m in plan["machines"]]
     assert "| users | share |" in ask_gpufleet(*ASKED, *TWO, "-o", "md").stdout
     html = ask_gpufleet(*ASKED, *TWO, "-o", "html").stdout
-    assert 'aria-label="Regions that were looked at' in html
+    assert 'aria-label="Where it runs' in html
 
 
 @pytest.mark.parametrize(

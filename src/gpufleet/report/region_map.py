@@ -200,11 +200,14 @@ def free_box(
 
     Where all is taken it lies on what is taken, but not on what is to be kept free `at_least`.
     """
+    near = (x + size + 3, x - size - 3 - width, x - width / 2)
+    far = (x + size + 6 + width, x - size - 6 - 2 * width)
     places = [
         Box(left, top, left + width, top + LINE)
+        for lefts in (near, far)
         for step in range(STEPS)
         for top in (y - LINE / 2 + step * LINE, y - LINE / 2 - step * LINE)
-        for left in (x + size + 3, x - size - 3 - width, x - width / 2, x + size + 6 + width, x - size - 6 - 2 * width)
+        for left in lefts
     ]
     inside = [b for b in places if b.left >= 0 and b.right <= frame.width and b.top >= TOP and b.bottom <= frame.height]
     free = (b for kept in (taken, at_least) for b in inside if not any(b.meets(other) for other in kept))
