@@ -43,6 +43,7 @@ def test_a_plan_is_read_and_says_what_it_said(name: str) -> None:
         assert price.pop("age_ratio") == 1.0
     for flip in read["flips"] or []:
         assert flip["winner"] is None or flip["winner"].pop("price_basis") == "observed"
+        assert flip["winner"] is None or flip["winner"].pop("doubt_ratio") == 1.0
     for key in ("levers", "edges", "certainty", "lengths_assumed"):
         assert read[key] == []
     for key in written.keys() - SINCE.keys() - {"spot_alternative", "lower_precision_alternative", "asked_about"}:

@@ -111,5 +111,5 @@ def test_the_page_names_the_cheaper_row_and_how_to_take_it() -> None:
     cheapest = plan_serve(replace(CHAT_70B, steady=0.0))
     [line] = [line for line in text.splitlines() if "--steady 0" in line]
     assert usd_per_hour(cheapest.answer.usd_per_hour) in line
-    assert "doubt counted" in text
+    assert "and certainty, one row" in text
     assert "--steady 0" not in page_as_text(plan_page(cheapest), 10_000)

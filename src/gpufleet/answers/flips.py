@@ -46,4 +46,5 @@ def winner_of(winner: Winner) -> FlipWinner:
         price_basis=offer.basis.value,
         instance_count=winner.instance_count,
         usd_per_hour=winner.usd_per_hour,
+        doubt_ratio=winner.doubt_ratio,
     )

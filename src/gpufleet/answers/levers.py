@@ -136,6 +136,7 @@ def of_deployment(code: str, change: str, typed: str, d: Deployment, usd_per_hou
         price_basis=d.price_basis,
         instance_count=d.instance_count,
         usd_per_hour=d.usd_per_hour,
+        doubt_ratio=d.doubt_ratio,
         gpu=d.gpu,
         gpus=d.gpus_per_instance * d.instance_count,
     )

@@ -92,9 +92,9 @@ def verification(
 
 
 def drawn_speeds(d: Deployment, ways: Sequence[Verifying], promise: Promise) -> DrawnSpeeds:
-    """In how many draws of the engine's speed the answer keeps every limit, and the fewest machines that do as well.
+    """In how many draws of the engine's speed the answer keeps every limit, and the fewest machines that do.
 
-    Fewer keep the limits at the speed that the confidence plans for, and with the headroom as expected.
+    They keep the limits at the speed that the confidence plans for, and with the headroom as expected.
     """
     slow = SlowEnd.of(d, ways[0])
 
@@ -105,15 +105,15 @@ def drawn_speeds(d: Deployment, ways: Sequence[Verifying], promise: Promise) -> 
         return keeps_at(promise.confidence, replicas) and keeps_at(EXPECTED, replicas, 1 + promise.headroom_ratio)
 
     broken = fewest_replicas(lambda n: not keeps_at((n - 0.5) / NUM_DRAWS, d.replicas), 0, NUM_DRAWS)
-    fewest = fewest_replicas(suffices, 0, d.replicas)
+    fewest = fewest_replicas(suffices, 0, d.replicas) or fewest_replicas(suffices, d.replicas, MOST_GROWTH * d.replicas)
     machines = None if fewest is None else machines_for(d, fewest)
-    is_less = machines is not None and machines < d.instance_count
+    other = machines if machines != d.instance_count else None
     return DrawnSpeeds(
         num_draws=NUM_DRAWS,
         kept_draws=NUM_DRAWS if broken is None else broken - 1,
         confidence=promise.confidence,
-        fewest_instance_count=machines if is_less else None,
-        fewest_usd_per_hour=d.usd_per_hour * machines / d.instance_count if is_less and machines is not None else None,
+        sufficient_instance_count=other,
+        sufficient_usd_per_hour=None if other is None else d.usd_per_hour * other / d.instance_count,
     )
 
 

@@ -42,7 +42,8 @@ def burst_notes(trace: Trace, request_class: str = "", carried: float | None = N
     whose = f"of class {request_class!r} " if request_class else ""
     mean = f"The rate {whose}is the trace's mean, {rate:.3g}/s{unit_doubt(trace, rate)}"
     if carried is not None:
-        return [f"{mean}; its busiest stretch has {carried:.3g}/s, which is carried too (--busiest says another rate)"]
+        also = f"its busiest stretch has {carried:.3g}/s, which is carried as expected"
+        return [f"{mean}; {also} (--busiest says another rate)"]
     if busiest is None or busiest < BURSTY_RATIO:
         return [mean]
     peak = f"{rate * busiest:.3g}/s"

@@ -38,18 +38,19 @@ PRICE, OTHER_PRICE, RATE, INPUT, OUTPUT = "price", "another's price", "rate", "i
 
 @dataclass(frozen=True)
 class Winner:
-    """A machine type that wins somewhere: how many of it, and what they cost by the hour."""
+    """A machine type that wins somewhere: how many of it, what they cost by the hour, how often that counts."""
 
     offer: Offer
     instance_count: int
     usd_per_hour: float
+    doubt_ratio: float = 1.0
 
     @classmethod
     def of(cls, contest: Contest, entrant: int, counts: Counts, demand: Demand) -> Winner:
         """An entrant, with so many machines at the price of its list."""
         own = counts.of(np.array([entrant]))
         usd = contest.listed_usd_of(np.array([entrant]), own, demand)
-        return cls(contest.offers[entrant], int(own.machines[0, 0]), float(usd[0, 0]))
+        return cls(contest.offers[entrant], int(own.machines[0, 0]), float(usd[0, 0]), float(own.doubt_ratio[0, 0]))
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ class ServiceRequest(PlanRequest):
     )
     steady: float | None = optional(
         SHARE,
-        f"Pay up to so much more for what holds more surely; default {DEFAULT_STEADY:.0%}, with --confidence 0%.",
+        f"Pay up to so much more for what holds more surely; default {DEFAULT_STEADY:.0%}, beside --confidence none.",
         SLACK,
         what="what more may be paid",
         bounds=Bounds(0, 1, "(1 = 100 %)"),

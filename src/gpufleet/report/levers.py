@@ -14,6 +14,7 @@ from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
 from gpufleet.results.plan import ServePlan, ServicePlan
 
 TITLE, MOST_LEVERS, MARGIN = "What moves the bill", 4, 2
+TIGHT = " (tight)"
 LIMIT, SPOT, USD_PER_HOUR = "limit", "spot", "USD/h"
 
 
@@ -62,7 +63,8 @@ def risk_words(lever: Lever) -> str:
 
 def saved(lever: Lever) -> str:
     """What a change saves, and what the plan costs then."""
-    return f"{percent(lever.saved_ratio)} less, {about(lever.winner)}{usd_per_hour(lever.winner.usd_per_hour)}"
+    price = f"{about(lever.winner)}{usd_per_hour(lever.winner.usd_per_hour)}"
+    return f"{percent(lever.saved_ratio)} less, {price}{TIGHT if lever.winner.doubt_ratio > 1 else ''}"
 
 
 def machines(winner: CheapestThen) -> str:

@@ -26,8 +26,9 @@ def ranking(
     """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
     legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
     legend += marks
-    cheapest = f"Cheapest {'by now ' if OUTDATED in marks else ''}first"
-    title = f"{cheapest}{', doubt counted' if DOUBTED in marks else ''}, one row per machine type"
+    by_now = " by now" if OUTDATED in marks else ""
+    order = f"Ranked by cost{by_now} and certainty" if DOUBTED in marks else f"Cheapest{by_now} first"
+    title = f"{order}, one row per machine type"
     marks_of_prices = [
         *(["~: estimated"] if any(d.price_basis == "estimated" for d in rented) else []),
         *(["?: undated"] if any(d.price_first_seen for d in rented) else []),

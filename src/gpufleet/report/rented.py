@@ -87,7 +87,7 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
     sure = "as expected" if plan.confidence <= EXPECTED else f"at {percent(plan.confidence)} confidence"
     if is_tight:
         return f"{TIGHT}: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
-    return f"{holds.capitalize()} {sure}."
+    return f"{holds.capitalize()} {sure}{f' and at {percent(HIGH_END)}' if plan.confidence < HIGH_END else ''}."
 
 
 def verdict_fact(plan: Promised, is_tight: bool, sentence: str, holds: str = "holds", breaks: str = "breaks") -> Fact:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpufleet.domain.confidence import EXPECTED
+from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -20,6 +20,7 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     wanted_beside,
 )
+from gpufleet.report.price_lines import aged_words
 from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
 from gpufleet.results.levers import CertaintyPrice
@@ -86,9 +87,9 @@ def beside_rate(spare_ratio: float) -> str:
     """How much more than asked is carried.
 
     >>> beside_rate(0.32), beside_rate(9.5)
-    ('32% headroom', '10.5x what is asked')
+    ('32% over the rate', '10.5x what is asked')
     """
-    return headroom(spare_ratio) + ("" if spare_ratio >= MULTIPLE_FROM else " headroom")
+    return headroom(spare_ratio) + ("" if spare_ratio >= MULTIPLE_FROM else " over the rate")
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
@@ -163,8 +164,26 @@ def surer_line(plan: ServicePlan) -> list[str]:
         return []
     more = percent(d.usd_per_hour / cheapest.usd_per_hour - 1)
     price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} ({machines(cheapest)})"
-    less = "is tight" if cheapest.is_tight else "holds less surely"
-    return [f"Surer for {more} more: {price} {less}; --steady 0 takes it."]
+    less = f"breaks at {percent(HIGH_END)}" if cheapest.is_tight else "holds less surely"
+    return [f"{more} dearer than {price}, which {less} (--steady 0 takes it)."]
+
+
+def aged_row_line(plan: ServicePlan) -> list[str]:
+    """The first row that costs less by its list and counts more by now."""
+    d = plan.deployments[0]
+    for row, other in enumerate(plan.deployments[1:], 2):
+        if other.usd_per_hour < d.usd_per_hour and other.likely_usd_per_hour > d.likely_usd_per_hour:
+            price = f"{about(other)}{usd_per_hour(other.usd_per_hour)}, price of {other.price_day}"
+            return [f"Row {row} costs less by its list: {price}, {aged_words(other)} by now."]
+    return []
+
+
+def risk_line(d: RentedService) -> list[str]:
+    """That the machines of the answer can be taken away, and how often that happens."""
+    if d.price_kind != "spot":
+        return []
+    often = f"{d.interruption} of them are within a month" if d.interruption else "how often is not published"
+    return [f"On spot: machines can be reclaimed; {often}."]
 
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.report.words import at_least_ms
+from gpufleet.report.words import exact_time
 from gpufleet.results.base import Figure
 from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 
@@ -31,7 +31,7 @@ def rows_of(deployment: VerifiedDeployment) -> Iterator[Row]:
         yield {
             "machines": "" if i else machines_of(deployment),
             "arrivals": "" if i else deployment.arrivals,
-            "objective": f"{objective.replayed.label} < {at_least_ms(objective.replayed.limit_s)}",
+            "objective": f"{objective.replayed.label} < {exact_time(objective.replayed.limit_s)}",
             "planned": value_text(objective.planned),
             "replayed": replayed_text(objective),
             "verdict": "kept" if objective.replayed.is_kept else "broken",
@@ -70,11 +70,16 @@ def notes(found: Verification) -> Iterator[str]:
 
 def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:
     """How surely the answer holds where its engine is faster or slower than expected, and what fewer machines do."""
-    wanted = f"{percent(drawn.confidence)} wanted"
-    yield f"Every limit holds in {drawn.kept_draws} of {drawn.num_draws} draws of the engine's speed ({wanted})."
-    if drawn.fewest_instance_count is not None and drawn.fewest_usd_per_hour is not None:
-        machines = plural(drawn.fewest_instance_count, "machine")
-        yield f"Replays need fewer: {machines} hold as surely, for {usd_per_hour(drawn.fewest_usd_per_hour)}."
+    wanted, draws = percent(drawn.confidence), f"{drawn.num_draws} draws of the engine's speed"
+    is_enough = drawn.kept_draws >= drawn.confidence * drawn.num_draws
+    if is_enough:
+        yield f"Every limit holds in {drawn.kept_draws} of {draws} ({wanted} wanted)."
+    else:
+        yield f"Every limit holds in only {drawn.kept_draws} of {draws}: replays do not confirm {wanted}."
+    if drawn.sufficient_instance_count is None or drawn.sufficient_usd_per_hour is None:
+        return
+    machines, price = plural(drawn.sufficient_instance_count, "machine"), usd_per_hour(drawn.sufficient_usd_per_hour)
+    yield f"{'Replays need fewer' if is_enough else 'They take more'}: {machines} hold as surely, for {price}."
 
 
 def needed_words(deployment: VerifiedDeployment) -> str:

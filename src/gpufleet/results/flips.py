@@ -6,7 +6,7 @@ from gpufleet.results.base import Result
 
 
 class FlipWinner(Result):
-    """Who wins beyond a flip, and what it then costs."""
+    """Who wins beyond a flip, and what it then costs; `doubt_ratio` above 1: it breaks halfway to certainty."""
 
     cloud: str
     region: str
@@ -15,6 +15,7 @@ class FlipWinner(Result):
     price_basis: str = "observed"
     instance_count: int
     usd_per_hour: float
+    doubt_ratio: float = 1.0
 
 
 class Flip(Result):

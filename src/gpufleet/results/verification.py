@@ -38,15 +38,15 @@ class VerifiedDeployment(Result):
 class DrawnSpeeds(Result):
     """The answer in draws of its engine's speed from the range of its steps, one draw for all copies.
 
-    `kept_draws` keep every limit under all arrivals. `fewest_instance_count` machines keep them as surely as was asked,
-    and the headroom as expected; None where it takes those of the plan.
+    `kept_draws` keep every limit under all arrivals. `sufficient_instance_count` machines, the fewest, keep them as
+    surely as was asked, and the headroom as expected; None where it takes those of the plan, or over thrice as many.
     """
 
     num_draws: int
     kept_draws: int
     confidence: float
-    fewest_instance_count: int | None = None
-    fewest_usd_per_hour: float | None = None
+    sufficient_instance_count: int | None = None
+    sufficient_usd_per_hour: float | None = None
 
 
 class Verification(Result):

@@ -84,15 +84,15 @@ def test_fewer_machines_that_hold_as_surely_are_said_and_one_fewer_does_not() ->
     )  # fmt: skip
     drawn, answer = lavish.verify().drawn, lavish.answer
     assert drawn is not None
-    assert drawn.fewest_instance_count is not None
-    assert drawn.fewest_instance_count < answer.instance_count
-    assert drawn.fewest_usd_per_hour == pytest.approx(
-        answer.price_per_instance_usd_per_hour * drawn.fewest_instance_count
+    assert drawn.sufficient_instance_count is not None
+    assert drawn.sufficient_instance_count < answer.instance_count
+    assert drawn.sufficient_usd_per_hour == pytest.approx(
+        answer.price_per_instance_usd_per_hour * drawn.sufficient_instance_count
     )
     [how] = ways_to_arrive(arch, demand_of(asked, arch).workload, load_catalog(), None)
     slow, per_machine = SlowEnd.of(answer, how), answer.replicas // answer.instance_count
     sure, ahead = slow.dilated(how, 0.8, 1.0), slow.dilated(how, 0.5, 1.2)
-    enough = drawn.fewest_instance_count * per_machine
+    enough = drawn.sufficient_instance_count * per_machine
     assert all(keeps(answer, each, enough) for each in (sure, ahead))
     if enough > per_machine:
         assert not all(keeps(answer, each, enough - per_machine) for each in (sure, ahead))

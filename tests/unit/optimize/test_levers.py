@@ -56,6 +56,7 @@ def assert_levers_are_true(asked: ServeRequest, plan: ServeAnswer) -> None:
         rented = plan_serve(pulled(asked, plan, lever)).answer
         assert lever.winner.usd_per_hour == pytest.approx(rented.usd_per_hour), lever.code
         assert (lever.winner.instance_count * rented.gpus_per_instance) == lever.winner.gpus
+        assert lever.winner.doubt_ratio == pytest.approx(rented.doubt_ratio)
         assert lever.saved_ratio == pytest.approx(1 - rented.usd_per_hour / plan.answer.usd_per_hour)
     ratios = [lever.saved_ratio for lever in plan.levers]
     assert ratios == sorted(ratios, reverse=True)
