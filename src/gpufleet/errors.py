@@ -36,7 +36,7 @@ class GpufleetError(Exception):
         if self.expected:
             parts.append(f"expected {self.expected}")
         sentence = "; ".join(parts) + "."
-        return f"{sentence} {self.hint}" if self.hint else sentence
+        return f"{sentence} {abridged(self.hint)}" if self.hint else sentence
 
 
 class UsageError(GpufleetError):

@@ -26,6 +26,7 @@ from gpufleet.catalog.price_drift import (
     price_drifts,
 )
 from gpufleet.catalog.provider_classes import easily_had_gpus, providers
+from gpufleet.catalog.spot_age import load_spot_age
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.optimize.market import PricedPlacement
@@ -126,3 +127,8 @@ def test_machines_on_demand_beside_spot_of_an_old_list_count_by_their_own_age() 
     machine = load_catalog().instances["aws", "p5.4xlarge"]
     placed = PricedPlacement(Placement(machine, 0, 4, 4, 1), spot, steady, most_spot_ratio=0.75)
     assert (placed.usd_per_hour, placed.likely_usd_per_hour) == (6.0, 9.0)
+
+
+def test_no_year_is_too_late_for_the_age_of_a_price() -> None:
+    assert load_spot_age().high_ratio(3_000_000) == load_spot_age().most.value
+    assert load_spot_age().high_ratio(0) == 1.0

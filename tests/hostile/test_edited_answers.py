@@ -54,6 +54,8 @@ EDITS: dict[str, tuple[str, object]] = {
     "a reason that nobody knows": ("runs.0.why_now.code", "weather"),
     "a reason without its figures": ("runs.1.why_now.figures", {}),
     "a schedule without end": ("makespan_s", 1e300),
+    "a pool that costs what its runs do not": ("pools.0.usd", 1e300),
+    "a pool that takes energy that its runs do not": ("pools.0.kwh", 9e9),
     "a deadline without end": ("runs.0.deadline_s", -1e300),
     "a slot of nothing": ("slot_s", 0.0),
 }

@@ -67,3 +67,9 @@ def test_a_name_of_thousands_of_characters_is_said_without_its_middle() -> None:
     assert len(said) < 1100
     assert said.startswith("cannot write xxx")
     assert said.endswith("xxx/y: no such folder.")
+
+
+def test_a_hint_that_repeats_what_was_typed_is_no_longer_than_a_sentence() -> None:
+    said = str(UsageError("cannot read a rate", found="9" * 5000, hint=f"Type '{'9' * 5000}/s'."))
+    assert len(said) < 1000
+    assert said.endswith("/s'.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -30,7 +31,8 @@ class SpotAge(NamedTuple):
         >>> round(load_spot_age().high_ratio(0), 2), round(load_spot_age().high_ratio(49), 2)
         (1.0, 1.17)
         """
-        return float(min(self.rise_per_month.value ** (max(age_days, 0) / DAYS_PER_MONTH), self.most.value))
+        risen = max(age_days, 0) / DAYS_PER_MONTH * math.log(self.rise_per_month.value)
+        return math.exp(min(risen, math.log(self.most.value)))
 
 
 @lru_cache(maxsize=1)

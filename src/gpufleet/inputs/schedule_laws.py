@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpufleet.errors import UsageError
 from gpufleet.questions.schedule import FIRST_YEAR, LAST_YEAR, MOST_GPUS, NAMES_ARE, a_name
@@ -29,7 +29,7 @@ def broken_laws(plan: SchedulePlan) -> Iterator[str]:
     elif plan.runs:
         yield from wrong_totals(plan)
     for pool in plan.pools:
-        yield from (f"pool {pool.pool!r}: {wrong}" for wrong in wrong_of_pool(pool))
+        yield from (f"pool {pool.pool!r}: {wrong}" for wrong in wrong_of_pool(pool, plan.runs))
     for run in plan.runs:
         yield from (f"job {run.job!r}: {wrong}" for wrong in wrong_of_run(run, pools, runs))
     for pool in plan.pools:
@@ -40,14 +40,20 @@ def broken_laws(plan: SchedulePlan) -> Iterator[str]:
 def wrong_totals(plan: SchedulePlan) -> Iterator[str]:
     """What is said of all runs and is not what they say together."""
     last_s = max((run.end_s for run in plan.runs if run.pieces), default=plan.makespan_s)
-    totals = (
-        ("ends", plan.makespan_s, last_s),
-        ("costs", plan.usd, sum(run.usd for run in plan.runs)),
-        ("takes energy of", plan.kwh, sum(run.kwh for run in plan.runs)),
-    )
-    for what, said, found in totals:
-        if not math.isclose(said, found, rel_tol=SLACK_RATIO, abs_tol=SLACK_RATIO):
-            yield f"it {what} {said:g}, its runs {found:g}"
+    if not is_close(plan.makespan_s, last_s):
+        yield f"it ends {plan.makespan_s:g}, its runs {last_s:g}"
+    yield from wrong_sums(plan.usd, plan.kwh, plan.runs)
+
+
+def wrong_sums(usd: float, kwh: float, runs: Sequence[ScheduledRun]) -> Iterator[str]:
+    """What is said to be paid and used by runs, and is not what they say."""
+    sums = (("costs", usd, sum(r.usd for r in runs)), ("takes energy of", kwh, sum(r.kwh for r in runs)))
+    yield from (f"it {what} {said:g}, its runs {found:g}" for what, said, found in sums if not is_close(said, found))
+
+
+def is_close(said: float, found: float) -> bool:
+    """Whether a figure is another, but for rounding."""
+    return math.isclose(said, found, rel_tol=SLACK_RATIO, abs_tol=SLACK_RATIO)
 
 
 def is_amount(value: float) -> bool:
@@ -55,7 +61,7 @@ def is_amount(value: float) -> bool:
     return math.isfinite(value) and value >= 0
 
 
-def wrong_of_pool(pool: ScheduledPool) -> Iterator[str]:
+def wrong_of_pool(pool: ScheduledPool, runs: Sequence[ScheduledRun]) -> Iterator[str]:
     """What no pool is."""
     if not is_name(pool.pool):
         yield f"that is no name: {NAMES_ARE}"
@@ -63,6 +69,8 @@ def wrong_of_pool(pool: ScheduledPool) -> Iterator[str]:
         yield f"{pool.gpus} GPUs"
     if not all(is_amount(value) for value in (pool.used_ratio, pool.usd, pool.kwh, pool.power_cap_watts or 0.0)):
         yield "its use, cost or energy is below zero, or without end"
+    elif runs:
+        yield from wrong_sums(pool.usd, pool.kwh, [run for run in runs if run.pool == pool.pool])
     if not all(0 <= o.start_s < o.end_s <= LONGEST_S and 0 < o.gpus <= pool.gpus for o in pool.outages):
         yield "an outage that ends before it begins, or of GPUs that it has not"
 
