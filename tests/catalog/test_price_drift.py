@@ -130,5 +130,5 @@ def test_machines_on_demand_beside_spot_of_an_old_list_count_by_their_own_age() 
 
 
 def test_no_year_is_too_late_for_the_age_of_a_price() -> None:
-    assert load_spot_age().high_ratio(3_000_000) == pytest.approx(load_spot_age().most.value)
+    assert load_spot_age().high_ratio(3_000_000) == load_spot_age().most.value
     assert load_spot_age().high_ratio(0) == 1.0

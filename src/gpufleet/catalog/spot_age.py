@@ -32,7 +32,7 @@ class SpotAge(NamedTuple):
         (1.0, 1.17)
         """
         risen = max(age_days, 0) / DAYS_PER_MONTH * math.log(self.rise_per_month.value)
-        return math.exp(min(risen, math.log(self.most.value)))
+        return self.most.value if risen >= math.log(self.most.value) else math.exp(risen)
 
 
 @lru_cache(maxsize=1)
