@@ -10,12 +10,17 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tools.calibrate.price_drift import drifts, every_move
 
 from gpufleet.api.requests import ServeRequest
