@@ -64,8 +64,9 @@ class PricedPlacement:
 
     @property
     def likely_usd_per_hour(self) -> float:
-        """The same at what one likely pays by now, where a price is of some day."""
-        return self.usd_per_hour * self.age_ratio
+        """The same at what one likely pays by now, where a price is of some day: to the last bit as in a contest."""
+        ages = [o.age_ratio for o in (self.offer, self.steady) if o is not None]
+        return self.usd_per_hour if max(ages) == min(ages) == 1 else self.by_now.usd_per_hour
 
     @property
     def counted_usd_per_hour(self) -> float:
@@ -77,7 +78,7 @@ class PricedPlacement:
         """What one likely pays by now over what the lists say   [1]."""
         if self.steady is None or not self.usd_per_hour:
             return self.offer.age_ratio
-        return self.by_now.usd_per_hour / self.usd_per_hour
+        return self.likely_usd_per_hour / self.usd_per_hour
 
     @property
     def usd_per_hour(self) -> float:

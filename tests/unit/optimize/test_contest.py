@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpufleet.api.prepared import prepare
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
@@ -71,3 +72,21 @@ def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_reques
     rejected = {r.subject for r in kept.kept if r.reason == LONGEST}
     assert rejected
     assert not rejected & {describe(candidates, row) for row in range(len(candidates))}
+
+
+def test_spot_that_has_likely_risen_to_its_price_on_demand_ties_in_the_contest_as_in_the_ranking() -> None:
+    asked = ServeRequest(
+        "llama-3.1-8b", 20.0, 1000, 300, clouds=["aws", "gcp"], regions=["us-east-1"], gpus=["H100", "L40S"],
+        pricing=["on_demand", "spot"], max_spot=0.5, min_replicas=2, spare_machines=1, off_peak_rate=5.0,
+        peak_hours=10.0,
+    )  # fmt: skip
+    prepared = prepare(asked, load_catalog())
+    question, solution = prepared.question, prepared.solution
+    contest, rate = Contest.of(question, solution), asked.rate
+    costs = contest.costs(solution.found, question.demand, rate)[:, 0]
+    of_contest = {(key_of(o), o.region): cost for o, cost in zip(contest.offers, costs, strict=True)}
+    ranked = {(key_of(p.offer), p.offer.region): p.counted_usd_per_hour for p in solution.ranked}
+    assert {key: of_contest[key] for key in ranked} == ranked
+    assert ranked[("aws", "g6e.xlarge", "spot"), "us-east-1"] == pytest.approx(
+        ranked[("aws", "g6e.xlarge", "on_demand"), "us-east-1"]
+    )
