@@ -123,9 +123,10 @@ class Hosts:
             least = np.asarray(np.minimum.reduceat(counted, first, axis=0))
             if doubt is None:
                 return Counts(least, least, np.ones_like(least))
-            fewest = np.minimum.reduceat(np.where(counted == least[self.of_pair], busy, np.inf), first, axis=0)
-            with np.errstate(invalid="ignore"):
-                return Counts(fewest, fewest, np.where(np.isfinite(fewest), least / fewest, 1.0))
+            is_least = counted == least[self.of_pair]
+            fewest = np.minimum.reduceat(np.where(is_least, busy, np.inf), first, axis=0)
+            is_chosen = is_least & (busy == fewest[self.of_pair])
+            return Counts(fewest, fewest, np.minimum.reduceat(np.where(is_chosen, doubt, np.inf), first, axis=0))
         quiet = self.needed(found.requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
         doubt = np.ones_like(busy) if doubt is None else doubt
         chosen = self.chosen(busy, np.asarray(over_hours(demand.busy_ratio, busy, quiet)), doubt, found.requests_per_s)

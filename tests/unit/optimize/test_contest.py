@@ -74,11 +74,13 @@ def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_reques
     assert not rejected & {describe(candidates, row) for row in range(len(candidates))}
 
 
-def test_spot_that_has_likely_risen_to_its_price_on_demand_ties_in_the_contest_as_in_the_ranking() -> None:
+@pytest.mark.parametrize("hours", [{}, {"off_peak_rate": 5.0, "peak_hours": 10.0}], ids=["all day", "quiet hours"])
+def test_spot_that_has_likely_risen_to_its_price_on_demand_ties_in_the_contest_as_in_the_ranking(
+    hours: dict[str, float],
+) -> None:
     asked = ServeRequest(
         "llama-3.1-8b", 20.0, 1000, 300, clouds=["aws", "gcp"], regions=["us-east-1"], gpus=["H100", "L40S"],
-        pricing=["on_demand", "spot"], max_spot=0.5, min_replicas=2, spare_machines=1, off_peak_rate=5.0,
-        peak_hours=10.0,
+        pricing=["on_demand", "spot"], max_spot=0.5, min_replicas=2, spare_machines=1, **hours,
     )  # fmt: skip
     prepared = prepare(asked, load_catalog())
     question, solution = prepared.question, prepared.solution
