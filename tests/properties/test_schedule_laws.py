@@ -21,7 +21,7 @@ from gpufleet.optimize.schedule.effort import Effort
 from gpufleet.optimize.schedule.grid import Grid, Placement
 from gpufleet.optimize.schedule.relaxations import relaxations_of
 from gpufleet.optimize.schedule.search import Neighbours, Workbench, improved
-from gpufleet.optimize.schedule.solver import Solved, is_installed, is_too_large, solved
+from gpufleet.optimize.schedule.solver import Solved, is_installed, is_too_large, looked_up, solved, straight_pieces
 
 needs_solver = pytest.mark.skipif(not is_installed(), reason="OR-Tools is an extra")
 PLACED, SEARCHED, SOLVED, OF_LAW = 500, 60, 40, 14
@@ -242,3 +242,26 @@ def test_a_question_too_large_for_the_solver_is_placed_all_the_same() -> None:
     grid = Grid((Pool("a", "A100", 8),), jobs, SLOT_S)
     assert is_too_large(grid)
     assert max(placed.end for placed in placed_by_edf(grid)) == math.ceil(4500 / 8) * 2
+
+
+@needs_solver
+@pytest.mark.parametrize("hours_a_price", [1, 12, 24 * 365], ids=["every hour", "day and night", "one price"])
+def test_what_a_moment_costs_is_read_from_straight_pieces_as_from_the_table(hours_a_price: int) -> None:
+    from ortools.sat.python import cp_model
+
+    dice = np.random.default_rng(hours_a_price)
+    by_hour = np.repeat(dice.integers(0, 900, 400 // hours_a_price + 1), hours_a_price)[:400]
+    table = np.concatenate([[0], np.cumsum(by_hour)])
+    for moment in (0, 1, 11, 12, 13, 200, 399, 400):
+        model = cp_model.CpModel()
+        found = looked_up(model, model.new_int_var(moment, moment, ""), table)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        assert solver.solve(model) == cp_model.OPTIMAL
+        assert solver.value(found) == table[moment]
+
+
+@needs_solver
+def test_prices_by_day_and_night_make_two_pieces_a_day_however_short_the_slots() -> None:
+    by_slot = np.tile(np.repeat([400, 200], 24), 200)
+    assert len(straight_pieces(np.concatenate([[0], np.cumsum(by_slot)]))) == 2 * 200 + 1

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.schedule import WHOLE_MILLI
 from gpufleet.optimize.schedule.at_once import placed_from
 from gpufleet.optimize.schedule.effort import STEPS_PER_WORK, Effort
@@ -21,6 +22,9 @@ from gpufleet.optimize.schedule.grid import NEVER, Grid, Placement, Score, SlotJ
 
 MOST_INTERVALS, MOST_TABLE_ENTRIES = 4000, 4_000_000
 """A model beyond this takes more memory and time to build than it gives back."""
+
+FEWER_PIECES = 4
+"""A table with a piece for so many entries or more is looked up piece by piece: entries take memory by their square."""
 
 MANY_JOBS = 100
 """With more jobs the solver's work is divided by the square of how many times more: there the search finds more."""
@@ -32,6 +36,32 @@ class Solved(NamedTuple):
     placed: list[Placement]
     bound: Score
     is_optimal: bool
+
+
+def looked_up(model: Any, at: Any, table: IntArray) -> Any:
+    """The entry of a table at a moment: by its straight pieces where prices by the hour make few of them."""
+    found = model.new_int_var(int(table.min()), int(table.max()), "")
+    edges = straight_pieces(table)
+    if len(edges) * FEWER_PIECES > len(table):
+        model.add_element(at, table.tolist(), found)
+        return found
+    within = [model.new_bool_var("") for _ in edges[1:]]
+    model.add_exactly_one(within)
+    for here, first, last in zip(within, edges[:-1], edges[1:], strict=True):
+        slope = int(table[first + 1] - table[first])
+        model.add_linear_constraint(at, first, last).only_enforce_if(here)
+        model.add(found == int(table[first]) + slope * (at - first)).only_enforce_if(here)
+    return found
+
+
+def straight_pieces(table: IntArray) -> list[int]:
+    """Where a table of two entries or more bends, with both of its ends.
+
+    >>> straight_pieces(np.array([0, 2, 4, 5, 6, 6]))
+    [0, 2, 4, 5]
+    """
+    bends = np.flatnonzero(np.diff(table, 2)) + 1
+    return [0, *bends.tolist(), len(table) - 1]
 
 
 def is_installed() -> bool:
@@ -145,7 +175,7 @@ class Model:
             return int(np.rint(spent[way.slots] * way.milli / WHOLE_MILLI)) * taken
         ends = np.minimum(np.arange(self.horizon + 1) + way.slots, len(spent) - 1)
         table = np.rint((spent[ends] - spent[: self.horizon + 1]) * way.milli / WHOLE_MILLI).astype(np.int64)
-        return self._if_taken(taken, self._looked_up(start, table))
+        return self._if_taken(taken, looked_up(self.model, start, table))
 
     def _cut_usd(self, way: SlotWay, taken: Any, edges: tuple[Any, ...]) -> Any:
         spent = self.grid.spent[way.pool]
@@ -153,13 +183,10 @@ class Model:
             return None
         if self.grid.pools[way.pool].prices.is_flat:
             return int(spent[way.slots + way.restart]) * way.gpus * taken
-        start, paused, again, end = (self._looked_up(edge, spent[: self.horizon + 1] * way.gpus) for edge in edges)
+        start, paused, again, end = (
+            looked_up(self.model, edge, spent[: self.horizon + 1] * way.gpus) for edge in edges
+        )
         return self._if_taken(taken, paused - start + end - again)
-
-    def _looked_up(self, at: Any, table: Any) -> Any:
-        found = self.model.new_int_var(int(table.min()), int(table.max()), "")
-        self.model.add_element(at, table.tolist(), found)
-        return found
 
     def _if_taken(self, taken: Any, usd: Any) -> Any:
         if isinstance(taken, int):
