@@ -6,7 +6,8 @@ GpufleetError
 ├── Infeasible          exit 3   the question is clear and has no answer
 │   └── OutOfMemory     exit 3   a model that its devices do not hold
 ├── PolicyViolation     exit 4   a threshold that the user set is broken
-└── DataMissing         exit 5   a fact is not known or too old
+├── DataMissing         exit 5   a fact is not known or too old
+└── OurBug              exit 1   whatever else happens
 
 Every error says the problem, what was found, what was expected and a hint, in one breath.
 """
@@ -78,6 +79,17 @@ class DataMissing(GpufleetError):
     """A fact that is needed is not known, or is too old."""
 
     exit_code = 5
+
+
+class OurBug(GpufleetError):
+    """What nobody foresaw: the one error that no user can mend."""
+
+    exit_code = 1
+
+    def __init__(self, error: Exception):
+        super().__init__(
+            f"this is our bug: {type(error).__name__}: {error}", hint="GPUFLEET_DEBUG=1 shows where; please report it."
+        )
 
 
 @contextmanager

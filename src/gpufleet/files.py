@@ -11,8 +11,9 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,61 @@ from gpufleet.units import MB
 REASONS = {errno.ENOENT: "no such file or folder", errno.ELOOP: "a link that leads back to itself"}
 LONGEST_INTEGER_BITS = 64
 GZIP_START = b"\x1f\x8b"
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+BROUGHT: ContextVar[Mapping[str, bytes] | None] = ContextVar("BROUGHT", default=None)
+"""The files that came with a question, by name; None where users name those of this machine."""
+
+
+@contextmanager
+def only_files(contents: Mapping[str, bytes]) -> Iterator[None]:
+    """The files that users name are these: whatever else they name is not there, whether or not this machine has it."""
+    before = BROUGHT.set({os.path.normpath(name): content for name, content in contents.items()})
+    try:
+        yield
+    finally:
+        BROUGHT.reset(before)
+
+
+def brought(path: str | os.PathLike[str]) -> Mapping[str, bytes] | None:
+    """The files that came with a question, where a path is one of theirs to name; what we ship is on this machine."""
+    held = BROUGHT.get()
+    return None if held is None or os.path.normpath(path).startswith(PACKAGE + os.sep) else held
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is there, or what a link leads to."""
+    held = brought(path)
+    return os.path.isfile(path) if held is None else os.path.normpath(path) in held
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder is there."""
+    held = brought(path)
+    if held is None:
+        return os.path.isdir(path)
+    return any(name.startswith(os.path.normpath(path) + os.sep) for name in held)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether anything is there, a link that leads nowhere too."""
+    return os.path.lexists(path) if brought(path) is None else is_file(path) or is_folder(path)
+
+
+def folder_of(file: Path) -> str:
+    """The name of the folder that a file is in; none where a file came alone with a question."""
+    return file.resolve().parent.name if brought(file) is None else file.parent.name
 
 
 def named_path(name: str | os.PathLike[str]) -> Path:
     """The path that a user means; '~' stands for a home folder where there is one."""
     if "\0" in os.fspath(name):
         raise UsageError("a path cannot hold a NUL", found=os.fspath(name))
-    return Path(os.path.expanduser(name))
+    return Path(os.path.expanduser(name) if BROUGHT.get() is None else name)
 
 
 def read_text_file(path: str | Path, what: str, limit_bytes: float = MB, may_be_packed: bool = False) -> str:
     """The text of a regular file in UTF-8, packed by gzip where it may be; `what` names it in errors: 'a workload'."""
-    with refused(f"cannot read {what}", path):
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
-        with open(path, "rb") as stream:
-            content = stream.read(int(limit_bytes) + 1)
+    content = read_start(path, what, limit_bytes + 1)
     if may_be_packed and content.startswith(GZIP_START):
         content = unpacked(content, path, what, limit_bytes)
     if len(content) > limit_bytes:
@@ -60,11 +100,21 @@ def unpacked(content: bytes, path: str | Path, what: str, limit_bytes: float) ->
 
 def read_start(path: str | Path, what: str, limit_bytes: float) -> bytes:
     """The first bytes of a regular file of any size."""
+    held = brought(path)
     with refused(f"cannot read {what}", path):
+        if held is not None:
+            return brought_start(held, path, int(limit_bytes))
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
         with open(path, "rb") as stream:
             return stream.read(int(limit_bytes))
+
+
+def brought_start(held: Mapping[str, bytes], path: str | Path, limit_bytes: int) -> bytes:
+    """The same of a file that came with a question."""
+    if os.path.normpath(path) not in held:
+        raise FileNotFoundError(errno.ENOENT, "not among the files of the question")
+    return held[os.path.normpath(path)][:limit_bytes]
 
 
 @contextmanager
@@ -89,6 +139,10 @@ def decoded(content: bytes, path: str | Path, what: str) -> str:
 
 def entries_of(folder: Path) -> list[Path]:
     """What stands in a folder and is not hidden, sorted by name; nothing where there is no folder."""
+    held = brought(folder)
+    if held is not None:
+        within = [Path(name).relative_to(folder).parts[0] for name in held if Path(name).is_relative_to(folder)]
+        return [folder / name for name in sorted(set(within)) if name[0] != "."]
     with refused("cannot read a folder", folder):
         try:
             return [folder / name for name in sorted(os.listdir(folder)) if name[0] != "."]
@@ -100,7 +154,7 @@ def files_below(folder: Path, suffix: str) -> list[Path]:
     """Files at any depth of a folder that end in `suffix`, in a stable order; links to folders are not followed."""
     found: list[Path] = []
     for entry in entries_of(folder):
-        if os.path.isdir(entry):
+        if is_folder(entry):
             found += [] if os.path.islink(entry) else files_below(entry, suffix)
         elif entry.suffix == suffix:
             found.append(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from gpufleet.catalog.models import shipped_architecture, shipped_encoder
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.files import is_file, is_folder
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.model_config import CONFIG_NAME, read_encoder, read_model, read_model_config
 
@@ -30,7 +30,7 @@ class ModelFinder:
     """Finds the model of a row; a config of `folder` comes before a shipped one, and each is read once."""
 
     def __init__(self, folder: Path | None = None):
-        if folder is not None and not os.path.isdir(folder):
+        if folder is not None and not is_folder(folder):
             raise UsageError("--models names no folder", found=str(folder))
         self.folder = folder
         self.by_name = lru_cache(maxsize=None)(self._by_name)
@@ -47,7 +47,7 @@ class ModelFinder:
 
     def encoder_of(self, name: str) -> EncoderModel:
         """The model that is not a decoder of this name: a config of the user's before a shipped one."""
-        own = next((file for file in self.own_configs(name) if os.path.isfile(file)), None)
+        own = next((file for file in self.own_configs(name) if is_file(file)), None)
         return read_encoder(name if own is None else own, shipped_encoder)
 
     def _described(self, row: MeasurementRow, otherwise: str) -> Architecture:
@@ -62,7 +62,7 @@ class ModelFinder:
 
     def _by_name(self, name: str) -> Architecture:
         for file in self.own_configs(name):
-            if os.path.isfile(file):
+            if is_file(file):
                 return read_model_config(file)
         return read_model(name, shipped_architecture)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 
@@ -16,6 +15,7 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError
+from gpufleet.files import is_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.provenance import Grade
@@ -47,7 +47,7 @@ def decoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity
 def encoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity, int] | None:
     """The same of a model that is not a decoder, all of whose parameters are active; None where it is one."""
     name, own_config = row.text("model_id", "model"), row.text("config_json")
-    if own_config and not any(os.path.isfile(file) for file in models.own_configs(row.text("model"))):
+    if own_config and not any(is_file(file) for file in models.own_configs(row.text("model"))):
         config = declared_config(own_config, row.text("how"))
         if encoder_family_of(config) is None:
             return None
@@ -68,7 +68,7 @@ def architecture_of(row: MeasurementRow, models: ModelFinder) -> Architecture:
     """A config of the user's, else the row's own config, else the model of that name."""
     name = row.text("model")
     own_config = row.text("config_json")
-    if not own_config or any(os.path.isfile(file) for file in models.own_configs(name)):
+    if not own_config or any(is_file(file) for file in models.own_configs(name)):
         return models.of(row)
     try:
         return parse_architecture(declared_config(own_config, row.text("how")), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from gpufleet.api.request_runs import Experiment, draws_for, generator_of
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
+from gpufleet.files import is_file
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.performance.serving import Client
@@ -284,7 +284,7 @@ def trace_of(row: MeasurementRow, file: str) -> Trace | None:
 def has_trace(row: MeasurementRow, file: str) -> bool:
     """Whether the single requests of a row lie beside its file; a name with a folder in it is none."""
     name = row.text("trace")
-    return bool(name) and Path(name).name == name and os.path.isfile(trace_path(row, file))
+    return bool(name) and Path(name).name == name and is_file(trace_path(row, file))
 
 
 def trace_path(row: MeasurementRow, file: str) -> Path:

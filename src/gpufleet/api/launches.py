@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypedDict, TypeVar
@@ -19,6 +18,7 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
+from gpufleet.files import is_folder
 from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.memory.overhead import batch_limits, card_limits
 from gpufleet.optimize.replicas import room
@@ -224,7 +224,7 @@ def checkpoint(model: Model) -> Checkpoint:
 
 def stands_for_shape(asked: str, hub: str) -> bool:
     """Whether a hub id is not what was asked for, but has its shape; folders are what they are."""
-    return folded_name(asked) not in names_of_hub_id(hub) and not os.path.isdir(hub)
+    return folded_name(asked) not in names_of_hub_id(hub) and not is_folder(hub)
 
 
 def launched(rows: Sequence[Row], launches: Sequence[Launch | None]) -> list[Row]:

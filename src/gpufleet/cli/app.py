@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
 from gpufleet.cli.verbs import VERBS, Verb
-from gpufleet.errors import UnknownName
+from gpufleet.errors import GpufleetError, OurBug, UnknownName
 from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings, write_everything
 
 if TYPE_CHECKING:
     import typer
 
-OUR_BUG, INTERRUPTED = 1, 128 + signal.SIGINT
+INTERRUPTED = 128 + signal.SIGINT
 HELP_FLAGS = ("-h", "--help", "help")
 COMPLETION_VARIABLE = "_GPUFLEET_COMPLETE"
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")
@@ -137,18 +137,21 @@ def version_line() -> str:
 
 def explain_failure(error: Exception, arguments: list[str]) -> int:
     """One message on stderr, and the exit code of its kind."""
-    from gpufleet.cli.usage import as_user_error
-
     if type(error).__name__ == "Abort":
         return INTERRUPTED
+    known = as_told(error, arguments)
+    complain(str(known))
+    return known.exit_code
+
+
+def as_told(error: Exception, arguments: list[str]) -> GpufleetError:
+    """What went wrong as its user is told."""
+    from gpufleet.cli.usage import as_user_error
+
     known = as_user_error(error, arguments)
-    if known is not None:
-        complain(str(known))
-        return known.exit_code
-    if os.environ.get("GPUFLEET_DEBUG") == "1":
+    if known is None and os.environ.get("GPUFLEET_DEBUG") == "1":
         raise error
-    complain(f"this is our bug: {type(error).__name__}: {error}. GPUFLEET_DEBUG=1 shows where; please report it.")
-    return OUR_BUG
+    return OurBug(error) if known is None else known
 
 
 def complain(message: str) -> None:

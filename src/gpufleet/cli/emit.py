@@ -9,6 +9,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpufleet.cli.interrupts import interrupts_held, interrupts_raised
@@ -36,10 +38,25 @@ SUFFIXES = {
 }
 
 
+@dataclass
+class Taken:
+    """An answer that somebody takes in place of having it written: its result, its text and its further files."""
+
+    result: object = None
+    text: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+TAKEN: ContextVar[Taken | None] = ContextVar("TAKEN", default=None)
+
+
 def emit(result: object, page: Page, output: OutputFormat | None = None, out_file: str | None = None) -> None:
     """Write the answer: JSON from the result itself, everything else from its page."""
     text = rendered(result, page_in_shown_currency(page), output or format_of(out_file))
-    if out_file is None or out_file == "-":
+    taken = TAKEN.get()
+    if taken is not None:
+        taken.result, taken.text = result, text
+    elif out_file is None or out_file == "-":
         say(text)
     else:
         write_whole(Path(out_file), text)
@@ -60,6 +77,8 @@ def named_otherwise(output: OutputFormat | None, out_file: str) -> str:
 
 def refuse_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None:
     """Refuse files that cannot be written, one file for two answers, and an answer over a file that is read."""
+    if TAKEN.get() is not None:
+        return
     taken = [real_path(name) for name in inputs]
     for name in filter(None, targets):
         target = real_path(name)
@@ -175,6 +194,10 @@ def write_streamed(path: Path, pieces: Iterable[str]) -> None:
 
 def write_pieces(path: Path, pieces: Iterable[str], interrupts: Callable[[], AbstractContextManager[None]]) -> None:
     """Write piece by piece: into a device, else beside the target, which is then replaced."""
+    taken = TAKEN.get()
+    if taken is not None:
+        taken.files[str(path)] = "".join(pieces)
+        return
     with refused(UNWRITTEN, path, ELSEWHERE):
         target = Path(os.path.realpath(path))
         if os.path.exists(target) and not os.path.isfile(target):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
-from gpufleet.files import read_start, read_text_file
+from gpufleet.files import is_file, read_start, read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.plan_file import LARGEST_BYTES
 from gpufleet.inputs.plan_laws import refuse_contradictions, refuse_edited, seal_notes
@@ -29,7 +28,7 @@ OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
 
 def holds_answer(path: str) -> bool:
     """Whether a name is that of a file with an answer of ours, whole or cut off, and so no model's config."""
-    return os.path.isfile(path) and ANSWERED in read_start(path, WHAT, LARGEST_BYTES)
+    return is_file(path) and ANSWERED in read_start(path, WHAT, LARGEST_BYTES)
 
 
 def is_service_plan(path: str | Path, expected: str = EXPECTED) -> bool:

@@ -13,7 +13,7 @@ from gpufleet.architecture.stored_tensors import with_stored_bytes
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.files import named_path, read_text_file
+from gpufleet.files import folder_of, is_file, is_folder, is_there, named_path, read_text_file
 from gpufleet.inputs.added_models import AddedModel, added_called, added_model
 from gpufleet.inputs.gguf_model import SUFFIX, read_gguf_model
 from gpufleet.inputs.json_text import parse_json
@@ -114,7 +114,7 @@ def is_encoder(model: str, shipped: Callable[[str], bool]) -> bool:
 def _is_gguf_file(model: str) -> bool:
     """Whether a text is the path of a GGUF file; a file's name alone may be that of a model as well."""
     spelled = model.casefold().endswith(SUFFIX) and "\0" not in model
-    return spelled and (model.startswith((".", "/", "~")) or os.path.lexists(model))
+    return spelled and (model.startswith((".", "/", "~")) or is_there(model))
 
 
 def refuse_url(model: str) -> None:
@@ -132,8 +132,8 @@ def read_model_config(path: Path) -> Architecture:
 def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
     """The config of a file or folder with its quantisation, and the model's name."""
     file = _config_file(path)
-    if file.name == CONFIG_NAME and os.path.isdir(file.parent) and not os.path.lexists(file):
-        other = " but Mistral's params.json" if os.path.lexists(file.with_name("params.json")) else ""
+    if file.name == CONFIG_NAME and is_folder(file.parent) and not is_there(file):
+        other = " but Mistral's params.json" if is_there(file.with_name("params.json")) else ""
         hint = f"Put {HUBS} beside it." if other else None
         raise UsageError(
             f"the folder {str(file.parent)!r} has no {CONFIG_NAME}{other}",
@@ -141,7 +141,7 @@ def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
             hint=hint,
         )
     config = _read_object(file, "a model config")
-    name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
+    name = folder_of(file) if file.name == CONFIG_NAME else file.stem
     refuse_foreign(config, name or str(path))
     if file.name == CONFIG_NAME:
         config = _with_files_beside(config, file)
@@ -186,11 +186,11 @@ FOREIGN: Mapping[str, Callable[[Mapping[str, object]], bool]] = {
 def _with_files_beside(config: Mapping[str, object], file: Path) -> Mapping[str, object]:
     """The config with what the files beside it say of its quantisation; its own word goes first."""
     own, modelopt = config.get("quantization_config"), file.with_name(QUANTIZATION_NAME)
-    if os.path.lexists(modelopt):
+    if is_there(modelopt):
         return {**config, "quantization_config": _with_cache_format(own, modelopt)}
     text = config.get("text_config")
     says = (own, config.get("compression_config"), text.get("quantization_config") if isinstance(text, dict) else None)
-    beside = next((file.with_name(name) for name in OF_TOOLS if os.path.lexists(file.with_name(name))), None)
+    beside = next((file.with_name(name) for name in OF_TOOLS if is_there(file.with_name(name))), None)
     if beside is None or any(word is not None for word in says):
         return config
     said = _read_object(beside, "a quantization config")
@@ -200,20 +200,20 @@ def _with_files_beside(config: Mapping[str, object], file: Path) -> Mapping[str,
 def _config_file(path: Path) -> Path:
     """The config of a folder, or the path itself."""
     expanded = named_path(path)
-    return expanded / CONFIG_NAME if os.path.isdir(expanded) else expanded
+    return expanded / CONFIG_NAME if is_folder(expanded) else expanded
 
 
 def _is_path(model: str) -> bool:
     """Whether a text names something on disk: spelled like a path, or a file or model folder that exists."""
     if model.endswith(".json") or model.startswith((".", "/", "~")):
         return True
-    return os.path.isfile(model) or os.path.isfile(os.path.join(model, CONFIG_NAME))
+    return is_file(model) or is_file(os.path.join(model, CONFIG_NAME))
 
 
 def _is_on_disk(model: str) -> bool:
     """Whether a name that no table holds is that of a folder, or of a link that leads nowhere."""
     try:
-        return bool(model.strip()) and os.path.lexists(model)
+        return bool(model.strip()) and is_there(model)
     except ValueError:
         return False
 
