@@ -22,6 +22,7 @@ from gpufleet.units import MB
 
 REASONS = {errno.ENOENT: "no such file or folder", errno.ELOOP: "a link that leads back to itself"}
 LONGEST_INTEGER_BITS = 64
+ABSURD_INTEGER = f"it holds a whole number of more than {LONGEST_INTEGER_BITS} bits"
 GZIP_START = b"\x1f\x8b"
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 BROUGHT: ContextVar[Mapping[str, bytes] | None] = ContextVar("BROUGHT", default=None)
@@ -177,7 +178,7 @@ def toml_table(text: str, name: str | Path, expected: str | None = None) -> dict
     except ValueError:
         is_absurd = True
     if is_absurd:
-        raise UsageError(f"{name} holds a whole number of more than {LONGEST_INTEGER_BITS} bits", expected=expected)
+        raise UsageError(f"{name}: {ABSURD_INTEGER}", expected=expected)
     return table
 
 

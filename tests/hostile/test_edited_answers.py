@@ -54,6 +54,7 @@ EDITS: dict[str, tuple[str, object]] = {
     "a reason that nobody knows": ("runs.0.why_now.code", "weather"),
     "a reason without its figures": ("runs.1.why_now.figures", {}),
     "a schedule without end": ("makespan_s", 1e300),
+    "more late jobs than a float holds": ("edf_late_jobs", "9" * 400),
     "a pool that costs what its runs do not": ("pools.0.usd", 1e300),
     "a pool that takes energy that its runs do not": ("pools.0.kwh", 9e9),
     "a deadline without end": ("runs.0.deadline_s", -1e300),
@@ -130,3 +131,12 @@ def test_a_trace_of_jobs_that_ends_with_the_world_is_refused(ask_gpufleet: Ask, 
     done = ask_gpufleet("schedule", "jobs.yaml", "--online", "las", "--trace", "trace.csv", "--steps", "2")
     assert (done.returncode, done.stdout) == (2, "")
     assert "deadline_s" in done.stderr
+
+
+def test_rows_of_a_schedule_that_cannot_be_are_one_sentence_not_an_empty_file(
+    ask_gpufleet: Ask, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.yaml").write_text("pools: {lab: {gpu: L4, gpus: 4}}\njobs: [{name: a, work: 4h, gpus: 1000}]\n")
+    done = ask_gpufleet("schedule", "jobs.yaml", "-o", "csv")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no row to write" in done.stderr

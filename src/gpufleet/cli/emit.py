@@ -114,7 +114,7 @@ def rendered(result: object, page: Page, output: OutputFormat) -> str:
     if output is OutputFormat.JSON:
         return as_json(with_currency(result))
     if output is OutputFormat.CSV:
-        return page_as_csv(page)
+        return csv_of(page)
     if output is OutputFormat.MD:
         return page_as_markdown(page)
     if output is OutputFormat.HTML:
@@ -130,6 +130,13 @@ def with_currency(result: object) -> object:
     if currency is None or not hasattr(result, "model_dump"):
         return result
     return {**result.model_dump(mode="json"), CURRENCY_KEY: {"code": currency.code, "per_usd": currency.per_usd}}
+
+
+def csv_of(page: Page) -> str:
+    """The first table of the answer; one that has none says why."""
+    if not page.tables:
+        raise Infeasible("there is no row to write", found=page.first_sentence, hint="As a page: -o table.")
+    return page_as_csv(page)
 
 
 def html_of(page: Page) -> str:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
-from gpufleet.files import read_text_file
+from gpufleet.files import ABSURD_INTEGER, holds_absurd_integer, read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.schedule_laws import broken_laws
 from gpufleet.results.base import SCHEMA_VERSION
@@ -42,6 +42,8 @@ def checked(path: str | Path, content: dict[str, Any]) -> SchedulePlan:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=EXPECTED) from error
+    if holds_absurd_integer(plan.model_dump()):
+        raise UsageError(f"{str(path)!r} is no schedule: {ABSURD_INTEGER}", expected=EXPECTED)
     if wrong := next(broken_laws(plan), None):
         raise UsageError(f"{str(path)!r} is no schedule: {wrong}", expected=EXPECTED)
     return plan
