@@ -15,6 +15,8 @@ from tests.unit.simulate.answers import simulated
 from tests.unit.simulate.queues import markov_replay
 
 from gpufleet.api import kept_code, simulations
+from gpufleet.api.envelope import in_full
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.cli.interrupts import interrupts_noted
 from gpufleet.cli.progress import progress_bar, telling_of_compiling
@@ -40,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
             watching["on_replay"](replay)
         slo = None if request.slo is None else parse_slo(str(request.slo))
         partial = bool(kept.get("interrupt")) and (signal.raise_signal(signal.SIGINT), watching["should_stop"]())[1]
-        return simulated(replay, slo).model_copy(update={"is_partial": partial})
+        return in_full(simulated(replay, slo).model_copy(update={"is_partial": partial}), load_catalog())
 
     monkeypatch.setattr(simulations, "simulate_serving", simulate)
     return kept

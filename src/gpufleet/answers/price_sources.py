@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from gpufleet.provenance import Source
-from gpufleet.results.plan import PriceSource
+from gpufleet.results.answer import PriceSource
 from gpufleet.results.rented import RentedMachines
 
 

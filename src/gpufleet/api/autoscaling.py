@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
+from gpufleet.api.envelope import in_full, sources_of
 from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
@@ -71,6 +72,9 @@ def autoscale(
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
     result = result_of(asked, held, traffic, outcomes, start=start, tables=tables)
+    of_plan = {"price_sources": sources_of([held.answer], tables), "grade": held.answer.grade}
+    result = result.model_copy(update=of_plan)
+    result = in_full(result, tables, asked)
     if not asked.verify:
         return result
     from gpufleet.api.replayed_scaling import replayed_day

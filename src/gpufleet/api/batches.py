@@ -11,6 +11,7 @@ from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
@@ -69,7 +70,7 @@ def plan_batch(
     shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
-    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
+    return in_full(plan.model_copy(update={"deployments": launched(plan.deployments, launches)}), tables, request)
 
 
 def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestion[Decoder], Catalog, list[str]]:

@@ -8,6 +8,7 @@ from os import PathLike
 from gpufleet.answers.comparison import rate_ranges
 from gpufleet.answers.rejections import refusals
 from gpufleet.answers.why_not import best_of
+from gpufleet.api.envelope import in_full
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.price_age import refuse_too_old
@@ -47,7 +48,7 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     whole = whole_question(request, tables)
     one, other = (solved_side(request, whole, tables, text) for text in (first, second))
     question = one.curve.demand.workload
-    return Comparison(
+    found = Comparison(
         model=whole.model.name,
         rate_requests_per_s=question.rate_requests_per_s,
         objectives={limit.label: limit.limit_s for limit in question.slo.limits},
@@ -55,6 +56,7 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
         second=other.side,
         ranges=rate_ranges(stretches(one.curve, other.curve), first, second),
     )
+    return in_full(found, tables, {"setups": [first, second]}, request)
 
 
 def solved_side(request: ServeRequest, whole: WriterQuestion, tables: Catalog, text: str) -> SolvedSide:
@@ -86,7 +88,7 @@ def compare_plans(
     one, other = (plan_in(path, tables, edited=edited) for path in (first, second))
     names = [str(first), str(second)]
     if isinstance(one, FleetPlan) and isinstance(other, FleetPlan):
-        return fleets_compared(one, other, names, tables)
+        return in_full(fleets_compared(one, other, names, tables), tables, {"plans": names})
     if isinstance(one, FleetPlan) or isinstance(other, FleetPlan):
         raise UsageError(
             "a plan of one model and a plan of several cannot be compared",
@@ -95,7 +97,7 @@ def compare_plans(
         )
     for plan in (one, other):
         refuse_mix(plan, "compared")
-    return plans_compared(one, other, names, tables)
+    return in_full(plans_compared(one, other, names, tables), tables, {"plans": names})
 
 
 def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], tables: Catalog) -> FleetComparison:

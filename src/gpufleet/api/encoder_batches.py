@@ -13,6 +13,7 @@ from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.encoder_launches import job_launches
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import launched
@@ -62,7 +63,7 @@ def plan_encoder_batch(
     asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows, missed)
     plan = answered_job(JOB, JobContext.of(replace(question, job=kept), solution), asked, tables)
     launches = job_launches(request.model, solution, len(plan.deployments))
-    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
+    return in_full(plan.model_copy(update={"deployments": launched(plan.deployments, launches)}), tables, request)
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

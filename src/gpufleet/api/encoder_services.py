@@ -12,6 +12,7 @@ from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, sensible_size, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.encoder_launches import service_launches
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
 from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows
@@ -48,7 +49,7 @@ def plan_encoder_serve(
     """
     asked = spoken(EncoderServeRequest, request, said)
     tables = with_owned(load_catalog() if catalog is None else catalog, tuple(asked.owned or ()))
-    return encoder_answered(asked, *solved_encoder(asked, tables), tables)
+    return in_full(encoder_answered(asked, *solved_encoder(asked, tables), tables), tables, asked)
 
 
 def solved_encoder(

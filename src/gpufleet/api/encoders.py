@@ -8,6 +8,7 @@ from os import PathLike
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
 from gpufleet.api.encoder_launches import copy_launch
+from gpufleet.api.envelope import in_full
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
@@ -93,7 +94,18 @@ def estimate_encoder(
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
     parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
     answer = encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
-    return answer.model_copy(update={"launch": copy_launch(model, question, solution.batch)})
+    words = {
+        "model": encoder.name,
+        "gpus": f"{name}:{number}",
+        "in": input_tokens,
+        "out": output_tokens,
+        "audio": audio_s,
+        "batch": batch,
+        "beams": beams,
+        "precision": precision,
+        "engine": engine,
+    }
+    return in_full(answer.model_copy(update={"launch": copy_launch(model, question, solution.batch)}), tables, words)
 
 
 @lru_cache(maxsize=4)

@@ -13,6 +13,7 @@ import numpy as np
 from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.api.configured import as_said, configured, understood
 from gpufleet.api.demands import image_tokens, mean_of, workload_of
+from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.peer_access import peer_note, peer_rows, with_peer_access
@@ -64,7 +65,8 @@ def estimate(
     True
     """
     asked = spoken(EstimateRequest, model, said if gpus is None else {"gpus": gpus, **said})
-    return estimated(asked, load_catalog() if catalog is None else catalog, has_launch=launch)
+    tables = load_catalog() if catalog is None else catalog
+    return in_full(estimated(asked, tables, has_launch=launch), tables, asked)
 
 
 def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> ServingEstimate:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 
 from gpufleet.answers.fit import fit_result
+from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.architecture.parameters import weights_bytes
@@ -92,7 +93,19 @@ def fit(
     inputs = fit_inputs(question, context, said_engine, precision, kv_precision, batch)
     if engine_version is not None:
         inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
-    return fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
+    words = {
+        "model": arch.name,
+        "gpus": gpus,
+        "context": context,
+        "engine": said_engine,
+        "engine_version": engine_version,
+        "precision": precision,
+        "kv_precision": kv_precision,
+        "batch": batch,
+        "images": images,
+    }
+    answer = fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
+    return in_full(answer, tables, words)
 
 
 def parse_context(text: str | float) -> float:

@@ -12,6 +12,7 @@ from gpufleet.answers.fleet_plan import fleet_plan
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
+from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
 from gpufleet.api.plans import answered
 from gpufleet.api.prepared import Prepared, prepare
@@ -90,7 +91,8 @@ def plan_fleet(
     fleet = fleet_plan(plans, encoder_plans, pairs, found, budget_usd_per_hour, tables.sources, shares)
     started = with_launches(fleet.shared, found.groups, writers, pairs)
     doubts = doubts_of([*started, *(d for plan in fleet.every_plan for d in plan.deployments[:1])])
-    return FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})
+    told = FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})
+    return in_full(told, tables, *requests, {"budget": budget_usd_per_hour})
 
 
 def solved_by_name(request: ServeRequest, tables: Catalog) -> Prepared:

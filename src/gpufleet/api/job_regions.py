@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from gpufleet.answers.job_regions import JobFacts, job_region_plan
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
 from gpufleet.api.job_ways import data_bytes, results_bytes, ways_of, weights_bytes
 from gpufleet.api.market import offer_filter, offers_of
@@ -82,7 +83,7 @@ def plan_job_regions(
     refuse_all_outside(asked, placing.outside, placing.regions)
     refuse_too_old(asked, [at.offer for found in placing.found.values() for at in found])
     found = with_doubts(answered(placing, inputs_of(asked, plan)), tables)
-    return found.model_copy(update={"notes": [*notes_on_file(plan), *found.notes]})
+    return in_full(found.model_copy(update={"notes": [*notes_on_file(plan), *found.notes]}), tables, asked)
 
 
 def kinds_of(plan: JobPlan) -> list[str] | None:

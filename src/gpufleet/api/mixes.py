@@ -13,6 +13,7 @@ import numpy as np
 
 from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
 from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.api.envelope import in_full
 from gpufleet.api.fleet_today import fleet_of
 from gpufleet.api.fleets import MOST_MODELS, solved_by_name
 from gpufleet.api.input_rows import digest
@@ -113,7 +114,8 @@ def plan_mix(
             "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
         )
     tables = load_catalog() if catalog is None else catalog
-    return answered(understood_mix(terms, asked_of, budget_usd_per_hour, tables), tables)
+    found = answered(understood_mix(terms, asked_of, budget_usd_per_hour, tables), tables)
+    return in_full(found, tables, *asked_of, terms, {"budget": budget_usd_per_hour})
 
 
 def understood_mix(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.online_schedule import outcome_of, ranked
+from gpufleet.api.envelope import in_full
 from gpufleet.api.pool_prices import price_doubts
 from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
 from gpufleet.api.spoken import spoken
@@ -74,7 +75,7 @@ def replay_schedule(
         replayed(name, makers(asked, slot_s, jobs)[name](), asked, pools, jobs, took_ratio) for name in policies
     ]
     found = answer(asked, file, pools, jobs, outcomes, slot_s)
-    return found.model_copy(update={"notes": [*price_doubts(pools, tables), *found.notes]})
+    return in_full(found.model_copy(update={"notes": [*price_doubts(pools, tables), *found.notes]}), tables, asked)
 
 
 def policies_of(said: Sequence[str] | None) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
 DIGEST_BYTES = 6
-NOT_WRITTEN = frozenset({"from_file", "said"})
+NOT_WRITTEN = frozenset({"from_file", "said", "preferred"})
 RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
 Words = dict[str, Any]
 
@@ -56,6 +56,8 @@ def plain_words(value: object) -> object:
         return {f.name: plain_words(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, (list, tuple)):
         return [plain_words(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
     return value.isoformat() if isinstance(value, date) else value
 
 

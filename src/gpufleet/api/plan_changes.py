@@ -9,6 +9,7 @@ from os import PathLike
 from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_of_price, price_changes
 from gpufleet.answers.why_not import best_of
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.envelope import in_full
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_files import notes_on_file, plan_in
@@ -81,7 +82,8 @@ def explain_plan(
     old = plan_in(plan, tables, edited=edited)
     found = changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
     found = found.model_copy(update={"notes": notes_on_file(old)})
-    return found if asked is None else asked_otherwise(found, old, asked, tables)
+    found = found if asked is None else asked_otherwise(found, old, asked, tables)
+    return in_full(found, tables, {"plan": old.input_hash})
 
 
 def asked_otherwise(

@@ -19,6 +19,7 @@ from gpufleet.answers.rest_of_bill import with_rest_of_bill
 from gpufleet.answers.service_plan import Context, deployment, service_plan
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.levers import told_levers
@@ -61,7 +62,8 @@ def plan_serve(
     True
     """
     asked = spoken(ServeRequest, request, said)
-    return answered_beside_today(prepare(asked, load_catalog() if catalog is None else catalog))
+    prepared = prepare(asked, load_catalog() if catalog is None else catalog)
+    return in_full(answered_beside_today(prepared), prepared.tables, asked)
 
 
 def answered_beside_today(prepared: Prepared) -> ServeAnswer:

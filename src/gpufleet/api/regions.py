@@ -19,6 +19,7 @@ from gpufleet.answers.regions import (
     region_rows,
     user_places,
 )
+from gpufleet.api.envelope import in_full
 from gpufleet.api.mixes import (
     MOST_SERVICES,
     Asked,
@@ -99,7 +100,8 @@ def plan_regions(
     of_places = said_of_places(asked, terms, posed, found, mix.copies, tables)
     if found is not None and asked.reach is not None and terms.follow_the_sun:
         of_places = {**of_places, "sun": followed_sun(asked, posed, found, asked.reach, tables)}
-    return RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
+    plan = RegionPlan(**{**dict(mix), **of_places, "notes": [*mix.notes, *unbound_areas(asked, terms)]})
+    return in_full(plan, tables, *asked_of, terms, {"budget": budget_usd_per_hour})
 
 
 def settled(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:

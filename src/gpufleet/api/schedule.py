@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
+from gpufleet.api.envelope import in_full
 from gpufleet.api.pool_prices import price_doubts
 from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
 from gpufleet.api.spoken import spoken
@@ -57,7 +58,7 @@ def plan_schedule(
         return kept
     file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
-    return planned(asked, file, tables, clock)
+    return in_full(planned(asked, file, tables, clock), tables, asked)
 
 
 def refuse_unknown_reasons(path: str, plan: SchedulePlan) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.simulation import simulation_of
+from gpufleet.api.envelope import in_full
 from gpufleet.api.mishaps import changes_of
 from gpufleet.api.planned_replicas import Replicas, planned_replicas, stated_replicas
 from gpufleet.api.pools import AskedPools, asked_pools
@@ -69,7 +70,7 @@ def simulate_serving(
     """
     asked = spoken(SimulationRequest, request, said if gpus is None else {"gpus": gpus, **said}).checked()
     tables = load_catalog() if catalog is None else catalog
-    return replayed(asked, tables, Watching(on_progress, should_stop, on_replay))
+    return in_full(replayed(asked, tables, Watching(on_progress, should_stop, on_replay)), tables, asked)
 
 
 def replayed(asked: SimulationRequest, tables: Catalog, watching: Watching) -> Simulation:

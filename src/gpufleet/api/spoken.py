@@ -157,7 +157,7 @@ def lengths(kind: type[Request], text: str) -> float | TokenCounts:
 
 def field_names(kind: type[Request]) -> list[str]:
     """Fields of a request that somebody may say, but for what it is about."""
-    unsaid = (subject_of(kind), "notes", "from_file", "from_config", "said")
+    unsaid = (subject_of(kind), "notes", "from_file", "from_config", "said", "preferred")
     return [f.name for f in fields(kind) if f.name not in unsaid]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from gpufleet.answers.figures import spread_figure
 from gpufleet.answers.spot import chosen_name, drawn_figure, play_of, rules_result
 from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
+from gpufleet.api.envelope import in_full
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_jobs import SpotWork, work_of
 from gpufleet.api.spot_markets import markets_of
@@ -98,7 +99,7 @@ def plan_spot(
     supply = job_supply(asked, work, rng)
     question = question_of(work, supply)
     refuse_too_late(question)
-    return plan_of(asked, work, question, supply, found, rng)
+    return in_full(plan_of(asked, work, question, supply, found, rng), tables, asked)
 
 
 def refuse_of_services(asked: SpotRequest) -> None:

@@ -14,6 +14,7 @@ from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.spot import drawn_figure
 from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.answers.spot_service import InTime, ready_shares, service_play
+from gpufleet.api.envelope import in_full
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.recorded_question import request_of
@@ -89,7 +90,8 @@ def plan_spot_service(
     answer = service.plan.answer
     there = replace(asked, regions=asked.regions or regions_of(service.plan))
     found = markets_of(there, [f"{answer.cloud}:{answer.instance}"], tables)
-    return answered(asked, service, service_supply(asked, service.num_machines, service.start_s.expected), found)
+    supply = service_supply(asked, service.num_machines, service.start_s.expected)
+    return in_full(answered(asked, service, supply, found), tables, asked)
 
 
 def refuse_words_of_jobs(asked: SpotRequest) -> None:

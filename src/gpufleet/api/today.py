@@ -26,7 +26,7 @@ from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.service import solve_owned
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.questions.fields import words_of
-from gpufleet.results.plan import PriceSource
+from gpufleet.results.answer import PriceSource
 
 LOW_END = 1 - HIGH_END
 OTHER_LINES = "Lines of bill_lines.csv are in neither bill of today's verdict"

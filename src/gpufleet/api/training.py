@@ -12,6 +12,7 @@ from gpufleet.answers.asked import Asked
 from gpufleet.answers.training_estimate import recipe_words
 from gpufleet.answers.training_plan import TrainingContext, training_plan
 from gpufleet.api.demands import checked_confidence
+from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
 from gpufleet.api.jobs import DEFAULT_STARTUP_S
 from gpufleet.api.market import Market, market_of, market_rows
@@ -120,7 +121,7 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     had = capacity_notes(plan.deployments, tables, request.easily_had)
     ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
     notes = [*had, *stack_notes(otherwise), *ends, *notes]
-    return plan.model_copy(update={"notes": notes, "otherwise": otherwise})
+    return in_full(plan.model_copy(update={"notes": notes, "otherwise": otherwise}), tables, request)
 
 
 def otherwise_of(

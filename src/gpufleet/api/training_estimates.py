@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.answers.training_estimate import training_estimate
+from gpufleet.api.envelope import in_full
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -32,4 +33,6 @@ def estimate_training(
     tables = load_catalog() if catalog is None else catalog
     model = KernelModel(arch, recipe, (machine,), calibration_of(tables))
     time = TrainingTime(model, layouts, load_training_time(), software_year, measured_ratio)
-    return training_estimate(time, load_training_memory_constants(), [])
+    found = training_estimate(time, load_training_memory_constants(), [])
+    words = {"model": arch.name, "gpu": machine.accelerator.name, "software_year": software_year}
+    return in_full(found, tables, words)

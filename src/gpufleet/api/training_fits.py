@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 
 from gpufleet.answers.training_fit import training_change, training_fit
+from gpufleet.api.envelope import in_full
 from gpufleet.api.training_changes import Change, FitWords, Ladder, ladders, pairs
 from gpufleet.api.training_recipes import (
     formats_named,
@@ -92,7 +93,23 @@ def fit_training(
     said = "recompute" in words.layout
     recompute = int(place.layouts.recompute[0])
     otherwise = other_stacks(place.question, recompute, None if said else kept) if place.fits else []
-    return training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
+    found = training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
+    asked_words = {
+        "model": arch.name,
+        "gpus": gpus,
+        "method": method,
+        "seq": sequence_tokens,
+        "micro_batch": micro_batch,
+        "rank": rank,
+        "modules": modules,
+        "precision": precision,
+        "optimizer": optimizer,
+        "layout": layout,
+        "offload": offload,
+        "eager": eager or None,
+        "stack": stack,
+    }
+    return in_full(found, tables, asked_words)
 
 
 def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, TypeVar, get_type_hints
 
@@ -44,7 +44,10 @@ class Typed(NamedTuple):
         """The question that was typed about a subject, over what is preferred."""
         from gpufleet.api.spoken import spoken
 
-        return spoken(kind, subject, self.words.over(self.preferred).words, is_typed=True)
+        asked = spoken(kind, subject, self.words.over(self.preferred).words, is_typed=True)
+        liked = set(self.preferred.words) - set(self.words.words)
+        fields_liked = frozenset(row.field for row in words_of(kind).values() if row.name in liked)
+        return replace(asked, said=asked.said - fields_liked, preferred=fields_liked)
 
 
 def asking(*questions: type[Request], model: object = None, only: Collection[str] = ()) -> Callable[[Verb], Verb]:

@@ -12,7 +12,6 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.cli.progress import replaying
-from gpufleet.errors import Infeasible
 from gpufleet.questions.autoscale import AutoscaleRequest
 
 app = verb()
@@ -44,4 +43,4 @@ def autoscale(
     with replaying(request.verify):
         result = play_laws(request, catalog=load_catalog(catalog_dir))
     emit(result, autoscale_page(result), output, out_file)
-    return 0 if result.is_feasible else Infeasible.exit_code
+    return result.exit_code

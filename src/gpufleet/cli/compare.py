@@ -12,7 +12,7 @@ from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, refuse_workload_file, verb
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.questions.fields import ServeRequest
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ def finish(result: Comparison | FleetComparison, output: OutputFormat | None, ou
 
     page = comparison_page(result) if isinstance(result, Comparison) else fleet_comparison_page(result)
     emit(result, page, output, out_file)
-    return 0 if result.is_feasible else Infeasible.exit_code
+    return result.exit_code

@@ -16,7 +16,6 @@ from gpufleet.cli.options import (
     answer_tokens,
     verb,
 )
-from gpufleet.errors import Infeasible
 
 app = verb()
 
@@ -94,4 +93,4 @@ def encode(
     )
     page = encoder_rows_page(result) if chosen is OutputFormat.CSV else encoder_page(result, explain=explain)
     emit(result, page, output, out_file)
-    return 0 if result.is_held else Infeasible.exit_code
+    return result.exit_code

@@ -18,7 +18,7 @@ from gpufleet.cli.options import (
     verb,
 )
 from gpufleet.cli.progress import replaying
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.questions.estimate import TYPED, EstimateRequest
 from gpufleet.report.output_stream import remark
 
@@ -61,7 +61,7 @@ def estimate(
         result = estimate_serving(request, explain=is_explained, launch=request.gpus is not None)
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)
-    return 0 if result.is_held else Infeasible.exit_code
+    return result.exit_code
 
 
 def refuse_unclear_load(asked: Typed) -> None:

@@ -10,10 +10,9 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, verb
-from gpufleet.errors import Infeasible, PolicyViolation
 
 if TYPE_CHECKING:
-    from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    pass
 
 app = verb()
 
@@ -52,11 +51,4 @@ def explain(
     result = explain_plan(plan, load_catalog(catalog_dir), asked, edited=edited)
     page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
     emit(result, page, output, out_file)
-    return code_of(result) if check else 0
-
-
-def code_of(result: PlanChanges | FleetChanges) -> int:
-    """What --check ends with: as 'plan serve' where it does not hold today, else whether all is the same."""
-    if not result.is_feasible:
-        return Infeasible.exit_code
-    return 0 if result.stands and not result.is_asked_otherwise else PolicyViolation.exit_code
+    return result.exit_code if check else 0

@@ -144,7 +144,7 @@ def fit(
         images=images,
     )
     emit(result, fit_page(result, explain=explain), output, out_file)
-    return 0 if result.fits else Infeasible.exit_code
+    return result.exit_code
 
 
 def stated(value: str | None, name: str, expected: str) -> str:

@@ -42,7 +42,7 @@ def mix(
 
     Short and long requests may go to machines of different kinds. Exit code 3 where no mix keeps all limits.
     """
-    from gpufleet.cli.mix_answers import exit_code_of, mix_answer
+    from gpufleet.cli.mix_answers import mix_answer
     from gpufleet.report.fleet_mix import fleet_mix_page
 
     refuse_targets([routing, None if written.out_file == "-" else written.out_file], [])
@@ -50,7 +50,7 @@ def mix(
     if routing is not None:
         write_routing(found, routing)
     emit(found, fleet_mix_page(found), written.output, written.out_file)
-    return exit_code_of(found)
+    return found.exit_code
 
 
 def write_routing(found: FleetMix, target: str) -> None:

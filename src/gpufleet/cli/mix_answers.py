@@ -9,7 +9,7 @@ from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import usd_of, write_money_in
 from gpufleet.cli.plan_answers import fleet_requests, likings, serve_request
 from gpufleet.cli.plan_words import SaidWords, ServeFlags, value_of
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import SERVE, ServeRequest
 from gpufleet.questions.mix import MixRequest
@@ -39,13 +39,6 @@ def regions_answer(asked: Typed, market: MarketFlags) -> RegionPlan:
 
     services, request, budget = said_of(asked, RegionRequest, market)
     return plan_regions(services, request, budget_usd_per_hour=budget, catalog=market.tables())
-
-
-def exit_code_of(found: FleetMix) -> int:
-    """3 where no mix keeps all limits, 2 where no solver is installed to prove one."""
-    if not found.is_feasible:
-        return Infeasible.exit_code
-    return UsageError.exit_code if found.is_greedy else 0
 
 
 def said_of(asked: Typed, kind: type[M], market: MarketFlags) -> tuple[list[ServeRequest], M, float | None]:

@@ -21,7 +21,7 @@ from gpufleet.cli.options import (
     words,
 )
 from gpufleet.cli.progress import replaying
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.questions.fields import BATCH, SERVE
 from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
 from gpufleet.report.output_stream import remark
@@ -164,7 +164,7 @@ def show_plan(
     explained = explain or chosen in DRAWN
     page = serve_page(plan, chosen, explain=explained, details=shown, all_flips=all_flips, num_rows=num_rows)
     emit(plan, page, output, out_file)
-    return 0 if plan.is_feasible else Infeasible.exit_code
+    return plan.exit_code
 
 
 @app.command("batch", cls=GroupedCommand)
@@ -191,7 +191,7 @@ def batch(
     explained = explain or chosen in DRAWN
     page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
     emit(plan, page, output, out_file)
-    return 0 if plan.is_feasible else Infeasible.exit_code
+    return plan.exit_code
 
 
 def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpose: str) -> None:
@@ -215,7 +215,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
         explained = explain or chosen in DRAWN
         page = training_page(plan, chosen, explain=explained, details=shown, num_rows=asked.num_rows)
         emit(plan, page, output, out_file)
-        return 0 if plan.is_feasible else Infeasible.exit_code
+        return plan.exit_code
 
     planned.__doc__ = purpose
     verb = asking(kind, model=MaybeModelArgument, only=words_of_training(kind))(planned)

@@ -9,7 +9,6 @@ from gpufleet.cli.emit import emit, is_page
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.options import Written, model_argument, verb
-from gpufleet.errors import Infeasible
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import JobRegionRequest, RegionRequest
 
@@ -33,7 +32,7 @@ def regions(
     with -o json is a job: its machines are priced wherever they are sold. Exit code 3 where no region keeps all limits.
     """
     from gpufleet.cli.job_regions import is_job, refuse_of_jobs
-    from gpufleet.cli.mix_answers import exit_code_of, regions_answer
+    from gpufleet.cli.mix_answers import regions_answer
     from gpufleet.report.regions import regions_page
 
     if is_job(asked):
@@ -41,7 +40,7 @@ def regions(
     refuse_of_jobs(asked)
     found = regions_answer(asked, market)
     emit(found, regions_page(found), written.output, written.out_file)
-    return exit_code_of(found)
+    return found.exit_code
 
 
 def show_job(asked: Typed, market: MarketFlags, written: Written) -> int:
@@ -52,4 +51,4 @@ def show_job(asked: Typed, market: MarketFlags, written: Written) -> int:
     found = job_regions_answer(asked, market)
     num_rows = asked.num_rows if is_page(written.output, written.out_file) else len(found.regions)
     emit(found, job_regions_page(found, num_rows), written.output, written.out_file)
-    return 0 if found.is_feasible else Infeasible.exit_code
+    return found.exit_code

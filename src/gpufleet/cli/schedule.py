@@ -92,7 +92,7 @@ def schedule(
         page = schedule_page(plan) if is_page(form, out_file) else schedule_page(plan, len(plan.runs))
         refuse_picture(plan, form or format_of(out_file))
         emit(plan, page, form, out_file)
-    return 0 if plan.is_feasible else Infeasible.exit_code
+    return plan.exit_code
 
 
 def refuse_picture(plan: SchedulePlan, form: OutputFormat) -> None:

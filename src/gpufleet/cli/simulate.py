@@ -13,7 +13,7 @@ from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.interrupts import interrupts_noted
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, model_argument, verb
 from gpufleet.cli.progress import progress_bar, telling_of_compiling
-from gpufleet.errors import PolicyViolation, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.questions.simulation import SimulationRequest
 from gpufleet.report.output_stream import remark
 
@@ -66,7 +66,7 @@ def simulate(
     emit(result, page_of(result, output or format_of(out_file), explain), output, out_file)
     if result.is_partial:
         return INTERRUPTED
-    return 0 if result.is_kept else PolicyViolation.exit_code
+    return result.exit_code
 
 
 def replayed(request: SimulationRequest, kept: list[Replay] | None) -> Simulation:

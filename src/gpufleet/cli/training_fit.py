@@ -10,7 +10,7 @@ import typer
 from gpufleet.cli.asking import about
 from gpufleet.cli.emit import emit, format_of
 from gpufleet.cli.options import OutputFormat, words
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.questions.training import FinetuneRequest, words_of_training
 from gpufleet.questions.words import TRAINING
 from gpufleet.records import dataclass
@@ -95,7 +95,7 @@ def training_fit(
     result = fitted(model, gpus, flags)
     is_html = (output or format_of(out_file)) is OutputFormat.HTML
     emit(result, training_fit_page(result, explain=explain or is_html), output, out_file)
-    return 0 if result.fits else Infeasible.exit_code
+    return result.exit_code
 
 
 def fitted(model: str, gpus: str, flags: TrainingFlags) -> TrainingFit:

@@ -79,7 +79,7 @@ def parse_shares(said: Sequence[str]) -> list[tuple[str, float]]:
     return shares
 
 
-SEARCH_TIME = Kind("TIME", time_to_search)
+SEARCH_TIME = Kind("TIME", time_to_search, unit="s")
 
 
 @dataclass(frozen=True, kw_only=True)

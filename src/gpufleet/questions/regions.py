@@ -117,7 +117,8 @@ class JobRegionRequest(MarketRequest, QuotaRequest, PlaceRequest):
 
     job: str | NamedPath | JobPlan = field(kw_only=False)
     data_bytes: float | None = optional(
-        Kind("SIZE", plain(parse_bytes)), "A job reads so much data: 2TB; default: its tokens as text.", RENTED,
+        Kind("SIZE", plain(parse_bytes), unit="B"),
+        "A job reads so much data: 2TB; default: its tokens as text.", RENTED,
         name="data", what="the data", bounds=Bounds(0, 1e18, "bytes"), label="data", shown=size_words,
         is_in_files=False,
     )  # fmt: skip

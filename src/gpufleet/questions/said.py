@@ -26,13 +26,17 @@ class KeepsWhatIsSaid(type):
 class Spoken(metaclass=KeepsWhatIsSaid):
     """A question whose fields somebody fills. `said` are those that somebody did, with their default too.
 
-    They change nothing but the origin that the answer states.
+    `preferred` are those that the user's configuration filled. They change nothing but the origin that the answer
+    states.
     """
 
     said: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+    preferred: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
 
     def origin(self, name: str, otherwise: str = "default") -> str:
         """Where the value of a field came from: 'given' where somebody filled it, `otherwise` where nobody did."""
+        if name in self.preferred:
+            return "preference"
         return "given" if name in self.said else otherwise
 
 

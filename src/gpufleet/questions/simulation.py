@@ -78,7 +78,7 @@ def route_named(text: str) -> str:
     return text.strip().lower().replace("-", "_")
 
 
-TIME_OR_AUTO = Kind("TIME", time_or_auto)
+TIME_OR_AUTO = Kind("TIME", time_or_auto, unit="s")
 SEED = Word(
     INTEGER,
     "Of all that is drawn: the same seed, the same answer; default 0.",
@@ -428,7 +428,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
     )
     edited: bool = flag_of(EDITED)
     warm_up_s: float | None = optional(
-        Kind("TIME", time_or_none),
+        Kind("TIME", time_or_none, unit="s"),
         "Leave out what arrives first: 5min, 0; default: until TTFT has settled.",
         BESIDE,
         name="warm_up",

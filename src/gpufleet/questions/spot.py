@@ -49,7 +49,7 @@ def spread_of_time(said: str, what: str) -> Spread:
     return Spread(ends[0], (ends[0] + ends[-1]) / 2, ends[-1])
 
 
-SPREAD = Kind("TIME[-TIME]", spread_of_time)
+SPREAD = Kind("TIME[-TIME]", spread_of_time, unit="s")
 
 
 @dataclass(frozen=True, kw_only=True)

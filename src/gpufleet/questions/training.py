@@ -31,8 +31,8 @@ from gpufleet.units import HOUR, Bounds, parse_corpus, parse_tokens
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
 
-CORPUS = Kind("N", parse_corpus)
-TOKENS = Kind("N", plain(parse_tokens))
+CORPUS = Kind("N", parse_corpus, unit="tokens")
+TOKENS = Kind("N", plain(parse_tokens), unit="tokens")
 METHODS = ("full", "lora", "qlora")
 DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS = "lora", 16, 4096
 TRAINING_HEADROOM = 0.0

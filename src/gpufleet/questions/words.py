@@ -51,12 +51,16 @@ PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """What values a word takes: as a help page names them, and their parser, which is told what it reads."""
+    """What values a word takes: as a help page names them, and their parser, which is told what it reads.
+
+    `unit` is that of the value once it is read.
+    """
 
     metavar: str
     read: Callable[[Any, str], T]
     takes: type = str
     is_money: bool = False
+    unit: str = ""
 
 
 class Preferred(NamedTuple):
@@ -248,12 +252,12 @@ def plain(read: Callable[[str], T]) -> Callable[[str, str], T]:
 
 def time_like(example: str) -> Kind[float]:
     """A time; an error shows the example."""
-    return Kind("TIME", lambda text, _: parse_duration(text, example))
+    return Kind("TIME", lambda text, _: parse_duration(text, example), unit="s")
 
 
 def text(metavar: str) -> Kind[str]:
     """A text that is read where its question is."""
-    return Kind(metavar, plain(str))
+    return Kind(metavar, plain(str), unit=metavar.lower() if metavar == "TOKENS" else "")
 
 
 def names(metavar: str) -> Kind[Sequence[str]]:
@@ -285,7 +289,7 @@ def flag(says: str, heading: str, comes_last: bool = False) -> bool:
 EDITED = flag_word("Of a plan file that was edited: plan its question again, and use none of its figures.", BESIDE)
 
 
-SHARE = Kind("SHARE", plain(parse_ratio))
+SHARE = Kind("SHARE", plain(parse_ratio), unit="ratio")
 WHOLE = Kind("N", whole)
 INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
@@ -299,8 +303,8 @@ PEER_TO_PEER = Word(
     shown=lambda reaches: "on" if reaches else "off",
 )
 ROW_COUNT = Kind("N", whole, takes=int)
-RATE_TEXT = Kind("N/TIME", plain(parse_rate))
-USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True)
-USD_AT_ALL = Kind("USD", plain(parse_usd), is_money=True)
-HOURS_OF_DAY = Kind("TIME", hours)
-PERIOD = Kind("TIME", time_or_word)
+RATE_TEXT = Kind("N/TIME", plain(parse_rate), unit="requests/s")
+USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True, unit="USD/h")
+USD_AT_ALL = Kind("USD", plain(parse_usd), is_money=True, unit="USD")
+HOURS_OF_DAY = Kind("TIME", hours, unit="h")
+PERIOD = Kind("TIME", time_or_word, unit="s")

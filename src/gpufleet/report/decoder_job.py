@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons
+from functools import partial
+
+from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, job_page, job_rows_page
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, plural, usd
 from gpufleet.report.page import Table
@@ -77,3 +79,4 @@ def started(plan: BatchPlan) -> list[Table]:
 
 
 WORDS = JobWords(asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started)
+batch_page, batch_rows = partial(job_page, words=WORDS), partial(job_rows_page, words=WORDS)

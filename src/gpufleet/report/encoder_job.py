@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpufleet.report.encoder import PLURALS, input_text
-from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons
+from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, job_page, job_rows_page
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, plural, usd
 from gpufleet.report.page import Table
@@ -100,3 +102,4 @@ def started(plan: EncoderBatchPlan) -> list[Table]:
 WORDS = JobWords(
     asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started, tried="GPUs and formats"
 )
+batch_page, batch_rows = partial(job_page, words=WORDS), partial(job_rows_page, words=WORDS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Table, formulas_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords
+from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords, service_page, service_rows_page
 from gpufleet.report.service_tables import OwnColumns
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 
@@ -99,3 +101,4 @@ WORDS = ServiceWords(
     lower_precision=LOWER,
     other_engines=ENGINES,
 )
+serve_page, serve_rows = partial(service_page, words=WORDS), partial(service_rows_page, words=WORDS)

@@ -8,8 +8,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
+from gpufleet.errors import UsageError
 from gpufleet.report.controls import printable, visible, visible_lines
 from gpufleet.report.numbers import significant
 from gpufleet.report.page import Column, Command, Page, Table
@@ -80,8 +82,23 @@ def page_as_csv(page: Page) -> str:
 
 def table_as_csv(table: Table) -> str:
     """One table with its data columns; numbers are not rounded."""
+    return as_csv(*table_as_data(table))
+
+
+def page_as_frame(page: Page) -> Any:
+    """The first table as a pandas DataFrame, which is not installed with gpufleet."""
+    try:
+        pandas = import_module("pandas")
+    except ModuleNotFoundError:
+        raise UsageError("pandas is not installed", hint="'pip install pandas', or to_json().") from None
+    columns, rows = table_as_data(page.tables[0]) if page.tables else ([], [])
+    return pandas.DataFrame(rows, columns=columns)
+
+
+def table_as_data(table: Table) -> tuple[list[str], list[list[object]]]:
+    """The data columns of a table, and its rows."""
     columns = [column for column in table.columns if column.where != "text"]
-    return as_csv([column.key for column in columns], [[row[c.key] for c in columns] for row in table.rows])
+    return [column.key for column in columns], [[row[c.key] for c in columns] for row in table.rows]
 
 
 def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

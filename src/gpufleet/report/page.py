@@ -66,6 +66,16 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A picture of an answer for a notebook."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+@dataclass(frozen=True)
 class Fact:
     """What is read first on a page of HTML: its name, the value in large letters, and a line below it."""
 

@@ -13,7 +13,8 @@ from gpufleet.report.page import Column, Page, Table, lines_table
 from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.report.search import age_words, dated, rejection_table, source_day
 from gpufleet.report.text import cut, page_as_text
-from gpufleet.results.plan import PriceSource, RejectionCount, ServicePlan
+from gpufleet.results.answer import PriceSource
+from gpufleet.results.plan import RejectionCount, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from gpufleet.provenance import day_in_words
 from gpufleet.report.numbers import count, plural
 from gpufleet.report.page import Column, Table
+from gpufleet.results.answer import PriceSource
 from gpufleet.results.base import Input
-from gpufleet.results.plan import PriceSource, RejectionCount, ServePlan, ServicePlan
+from gpufleet.results.plan import RejectionCount, ServePlan, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, dearer_spot, evidence, played_lines
+from gpufleet.report.job_page import (
+    JobWords,
+    OwnColumns,
+    OwnReasons,
+    dearer_spot,
+    evidence,
+    job_page,
+    job_rows_page,
+    played_lines,
+)
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_figure
@@ -108,7 +118,7 @@ def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
     x = d.layout
     idle = "" if not d.idle_gpus else f"; {plural(d.idle_gpus, 'GPU')} idle"
     total, room = d.memory.total_bytes, d.memory.device_bytes
-    verdict = plan.verdict if d is plan.answer else d.memory.verdict
+    verdict = plan.memory_verdict if d is plan.answer else d.memory.verdict
     host = f", host memory {host_text(d.memory)}" if d.memory.host_bytes else ""
     return (
         f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, recompute {x.recompute}; "
@@ -341,3 +351,4 @@ WORDS = JobWords(
     does="train",
     screen_rows=SCREEN_ROWS,
 )
+training_page, training_rows = partial(job_page, words=WORDS), partial(job_rows_page, words=WORDS)

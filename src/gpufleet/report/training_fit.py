@@ -8,7 +8,7 @@ from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.training import MEASURES, STEP_FORMULAS, again_words, step_table
 from gpufleet.report.training_memory import memory_table, terms_table
-from gpufleet.results.training import TrainingChange, TrainingFit
+from gpufleet.results.training import TrainingChange, TrainingEstimate, TrainingFit
 from gpufleet.units import GIB, PERCENT
 
 METHODS = {"full": "Training all weights of", "lora": "LoRA of", "qlora": "QLoRA of"}
@@ -146,3 +146,13 @@ def host_line(change: TrainingChange) -> str:
 def change_row(change: TrainingChange) -> Row:
     """One change."""
     return change.model_dump() | {"memory": ranged(change.total_bytes, None, None, "GiB", GIB, digits=3)}
+
+
+def training_estimate_page(estimate: TrainingEstimate) -> Page:
+    """A step of one layout: how fast it is, what it is made of, and the memory of the fullest GPU."""
+    speed = estimate.speed
+    trained = f"{METHODS[estimate.method]} {estimate.model} on {estimate.num_gpus}x {estimate.gpu}"
+    figure = ranged_figure(speed.tokens_per_s_per_gpu)
+    found = f"{figure} tokens/s per GPU, {percent(speed.mfu_ratio)} MFU"
+    headline = f"{trained} as {estimate.layout.label}: {estimate.memory.verdict}, {found}."
+    return Page(headline, [step_table(speed), memory_table(estimate.memory)], notes=estimate.notes)

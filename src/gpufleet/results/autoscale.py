@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
 from gpufleet.results.cold_start import ColdStartResult
 
 
@@ -101,7 +102,7 @@ class ReplayedDay(Result):
     tpot_p95_s: float
 
 
-class AutoscaleResult(Judged):
+class AutoscaleResult(Answer):
     """Laws of scaling played on a curve of rates in ticks, cheapest first among those that keep the target.
 
     `is_tuned`: settings were searched too, on the first `num_tuned_days`; None: on the days that they are judged on.
@@ -110,11 +111,9 @@ class AutoscaleResult(Judged):
     the target on every day.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     machine: ScaledMachine
     objectives: dict[str, float]
-    inputs: list[Input]
     target_ratio: float
     tick_s: float
     seed: int
@@ -133,7 +132,6 @@ class AutoscaleResult(Judged):
     front: list[str]
     recommendation: Recommendation
     replayed: ReplayedDay | None = None
-    notes: list[str] = []
 
     @property
     def recommended(self) -> PolicyPlay:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
 from gpufleet.results.plan import Deployment
 from gpufleet.results.refused import Refused
 
@@ -33,14 +34,13 @@ class ChangedInput(Result):
     second: str
 
 
-class Comparison(Result):
+class Comparison(Answer):
     """Cost, latency, throughput and memory slack of two setups, and who is cheaper at which rates.
 
     `ranges` cover a hundredth to a hundred times the rate, all changes in them; where the machines of both fill up in
     turn there are many. `changed_inputs`: what two plan files ask differently; then no rates are compared.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     rate_requests_per_s: float
     objectives: dict[str, float]
@@ -48,7 +48,6 @@ class Comparison(Result):
     second: Side
     ranges: list[RateRange]
     changed_inputs: list[ChangedInput] = []
-    notes: list[str] = []
 
     @property
     def is_feasible(self) -> bool:
@@ -56,10 +55,9 @@ class Comparison(Result):
         return self.first.deployment is not None and self.second.deployment is not None
 
 
-class FleetComparison(Result):
+class FleetComparison(Answer):
     """Two plans of several models: each model that both have, what all cost together, and models of one side alone."""
 
-    schema_version: str = SCHEMA_VERSION
     first: str
     second: str
     first_usd_per_hour: float | None
@@ -67,7 +65,6 @@ class FleetComparison(Result):
     models: list[Comparison]
     only_first: list[str] = []
     only_second: list[str] = []
-    notes: list[str] = []
 
     @property
     def is_feasible(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
-from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.catalog import PriceRow
 from gpufleet.results.launch import Launch
 
 
-class EncoderEstimate(Result):
+class EncoderEstimate(Answer):
     """Latency and throughput of passes over a batch on `num_gpus` copies of one GPU.
 
     `unit` is one input: a sequence, an image, a window of audio, or audio. `latency_s` is of one batch, or of one
@@ -17,7 +18,6 @@ class EncoderEstimate(Result):
     GPU that the tables hold; costs are at full load, and None where no price is known.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     kind: str
     unit: str
@@ -25,7 +25,6 @@ class EncoderEstimate(Result):
     num_gpus: int
     engine: str
     weight_format: str
-    inputs: list[Input]
     batch: float
     tokens_per_input: float
     output_tokens: float | None
@@ -42,12 +41,9 @@ class EncoderEstimate(Result):
     memory_bytes: Figure
     device_bytes: float
     largest_batch: float
-    verdict: str
-    grade: str
     binding_limit: str
     terms: list[ExplainedTerm]
     launch: Launch | None = None
-    notes: list[str] = []
 
     @property
     def is_held(self) -> bool:

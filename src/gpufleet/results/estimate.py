@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Ranks, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import ExplainedTerm, Figure, Ranks, Result
 from gpufleet.results.explanation import Explanation
 from gpufleet.results.launch import Launch
 from gpufleet.results.pools import PooledServing
@@ -17,7 +18,7 @@ class LatencyPercentile(Result):
     latency_s: Figure
 
 
-class ServingEstimate(Result):
+class ServingEstimate(Answer):
     """Latency and throughput of one replica under one load; memory says whether it runs at all.
 
     `scenario` is one of closed_loop (a fixed number of clients), open_loop (Poisson arrivals at a rate),
@@ -30,7 +31,6 @@ class ServingEstimate(Result):
     then those of all copies, batch and room those of a decode copy.
     """
 
-    schema_version: str = SCHEMA_VERSION
     scenario: str
     model: str
     gpu: str
@@ -40,9 +40,6 @@ class ServingEstimate(Result):
     engine: str
     weight_format: str
     kv_precision: str
-    inputs: list[Input]
-    verdict: str
-    grade: str
     ttft_s: Figure
     tpot_s: Figure
     latency_s: Figure
@@ -55,7 +52,6 @@ class ServingEstimate(Result):
     binding: str = ""
     binding_limit: str
     terms: list[ExplainedTerm] = []
-    notes: list[str] = []
     explanation: Explanation | None = None
     launch: Launch | None = None
     pools: PooledServing | None = None

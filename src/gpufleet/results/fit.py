@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
-from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import ExplainedTerm, Figure, Result
 from gpufleet.results.launch import Launch
 
 
@@ -61,7 +62,7 @@ class OtherSetting(Result):
     short_by_bytes_per_gpu: float
 
 
-class FitResult(Result):
+class FitResult(Answer):
     """The answer of `gpufleet fit`; sizes are bytes of the fullest GPU, users are sequences of the asked context.
 
     The engine may use `memory_fraction` of `device_bytes` less `driver_bytes`. `checkpoint_bytes_per_gpu` are weights
@@ -71,7 +72,6 @@ class FitResult(Result):
     does not fit: with one the verdict is tight at most.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     gpus: str
     engine: str
@@ -79,7 +79,6 @@ class FitResult(Result):
     kv_precision: str
     context_tokens: float
     batch: float | None
-    verdict: str
     binding_limit: str
     refusal: str | None = None
     layout: str | None = None
@@ -100,9 +99,7 @@ class FitResult(Result):
     rejected: list[RejectedLayout] = []
     changes: list[FittingChange] = []
     otherwise: list[OtherSetting] = []
-    inputs: list[Input] = []
     terms: list[ExplainedTerm] = []
-    notes: list[str] = []
     launch: Launch | None = None
 
     @property

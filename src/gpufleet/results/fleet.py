@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Figure, Result
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
-from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
+from gpufleet.results.plan import ServePlan, ServicePlan
 from gpufleet.results.rented import OfferedMachines
 from gpufleet.results.seal import Sealed
 
@@ -49,7 +50,7 @@ class MissingMachines(Result):
     gpu_quota: str | None = None
 
 
-class FleetPlan(Sealed):
+class FleetPlan(Sealed, Answer):
     """Plans of several models, machines that they share, and what all costs.
 
     `missing`: machines of which all models together need more than can be had; then nothing is planned for them
@@ -59,7 +60,6 @@ class FleetPlan(Sealed):
     few. A file also says `is_feasible`, and by itself what may break that: `unserved`, `is_within_budget`.
     """
 
-    schema_version: str = SCHEMA_VERSION
     plans: list[ServePlan]
     encoder_plans: list[EncoderServePlan] = []
     shared: list[SharedDeployment]
@@ -68,9 +68,6 @@ class FleetPlan(Sealed):
     usd_per_hour_apart: float | None
     usd_per_month: float | None
     budget_usd_per_hour: float | None
-    price_sources: list[PriceSource] = []
-    notes: list[str] = []
-    input_hash: str
 
     @property
     def every_plan(self) -> list[ServicePlan]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
-from gpufleet.results.plan import PriceSource, RejectionCount
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Figure, Result
+from gpufleet.results.plan import RejectionCount
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.seal import Sealed
 
@@ -61,7 +62,7 @@ class RentedJob(RentedMachines):
         return rate.value / (rate.high or rate.value), rate.value / (rate.low or rate.value)
 
 
-class JobPlan(Sealed):
+class JobPlan(Sealed, Answer):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
     A speed that nobody measured counts as slow as it is with the confidence of the plan.
@@ -72,7 +73,6 @@ class JobPlan(Sealed):
     as expected, at a speed that nobody measured: with the confidence of the plan it would cost more.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     num_parameters: int
     requests: float
@@ -82,7 +82,6 @@ class JobPlan(Sealed):
     headroom_wanted_ratio: float
     confidence: float = 0.5
     missed_confidence: float | None = None
-    inputs: list[Input]
     deployments: Sequence[RentedJob]
     undated_alternative: RentedJob | None = None
     unmeasured_alternative: RentedJob | None = None
@@ -90,9 +89,6 @@ class JobPlan(Sealed):
     num_layouts: int
     num_configurations: int
     num_offers: int
-    price_sources: list[PriceSource]
-    notes: list[str] = []
-    input_hash: str
 
     @property
     def is_feasible(self) -> bool:

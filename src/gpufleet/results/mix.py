@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result
-from gpufleet.results.plan import Deployment, PriceSource
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
+from gpufleet.results.plan import Deployment
 from gpufleet.results.rented import OfferedMachines
 
 
@@ -89,7 +90,7 @@ class MixService(Result):
     reason: str = ""
 
 
-class FleetMix(Judged):
+class FleetMix(Answer):
     """Machines of several types for one or several services, at least cost.
 
     `least_usd_per_hour`: at the loads that were found no mix of the `num_offers_searched` best offers costs less; the
@@ -101,7 +102,6 @@ class FleetMix(Judged):
     to give way; then there are no machines.
     """
 
-    schema_version: str = SCHEMA_VERSION
     services: list[MixService]
     machines: list[MixMachines]
     copies: list[MixCopies]
@@ -125,16 +125,17 @@ class FleetMix(Judged):
     num_offers: int
     num_offers_searched: int | None = None
     num_buckets: int
-    price_sources: list[PriceSource] = []
-    inputs: list[Input]
-    notes: list[str] = []
-    input_hash: str
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether a mix keeps all that was asked."""
         return bool(self.machines)
+
+    @property
+    def had_solver(self) -> bool:
+        """Whether a solver was there to search and to prove."""
+        return not self.is_greedy
 
     @property
     def gap_ratio(self) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gpufleet.results.base import SCHEMA_VERSION, Input, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
 from gpufleet.results.schedule import ScheduledPiece
 
 
@@ -42,10 +43,9 @@ class PolicyOutcome(Result):
     runs: list[OnlineRun]
 
 
-class OnlineSchedule(Result):
+class OnlineSchedule(Answer):
     """All policies on the same jobs, and the best of them: by `best_by`, in which `runner_up` comes next."""
 
-    schema_version: str = SCHEMA_VERSION
     start: datetime | None = None
     outcomes: list[PolicyOutcome]
     best: str
@@ -57,8 +57,6 @@ class OnlineSchedule(Result):
     has_deadlines: bool
     can_pause: int
     spread: float
-    inputs: list[Input]
-    notes: list[str] = []
 
     def of(self, policy: str) -> PolicyOutcome:
         """What one of them comes to."""

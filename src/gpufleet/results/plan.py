@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from pydantic import computed_field, field_serializer
+from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.levers import CertaintyPrice, Lever, LimitEdge
@@ -191,19 +192,6 @@ class LooserLimit(Result):
     saved_ratio: float
 
 
-class PriceSource(Result):
-    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day, null in a file."""
-
-    id: str
-    title: str
-    as_of: date | None
-    first_seen: date | None = None
-
-    @field_serializer("as_of", when_used="json")
-    def _stated_day(self, day: date | None) -> date | None:
-        return day if self.first_seen is None else None
-
-
 class BillCost(Result):
     """A line beside the GPU machines as stated: `quantity` units at `unit_usd`, `per` what and what that comes to."""
 
@@ -329,7 +317,7 @@ class MissingPrice(Result):
     least_known_usd_per_hour: float
 
 
-class ServicePlan(Sealed):
+class ServicePlan(Sealed, Answer):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
@@ -342,7 +330,6 @@ class ServicePlan(Sealed):
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     num_parameters: int
     rate_requests_per_s: float
@@ -352,7 +339,6 @@ class ServicePlan(Sealed):
     confidence: float = 0.5
     missed_confidence: float | None = None
     certainty: list[CertaintyPrice] = []
-    inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
     expected_alternative: RentedService | None = None
@@ -365,9 +351,6 @@ class ServicePlan(Sealed):
     num_layouts: int
     num_configurations: int
     num_offers: int
-    price_sources: list[PriceSource]
-    notes: list[str] = []
-    input_hash: str
 
     @property
     def all_hours_requests_per_s(self) -> float:

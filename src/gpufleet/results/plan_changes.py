@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
 from gpufleet.results.fleet import MissingMachines
 from gpufleet.results.plan import Deployment, RejectionCount, Relaxation
 from gpufleet.results.today import Today
@@ -59,7 +60,7 @@ class QuestionChange(Result):
     now: str | None
 
 
-class PlanChanges(Result):
+class PlanChanges(Answer):
     """A plan of some day beside the same question asked today.
 
     `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices and quotas of the file;
@@ -70,7 +71,6 @@ class PlanChanges(Result):
     `question_changes`: what a workload file, where one was named, asks otherwise; the answers are to the old question.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     was_hash: str
     now_hash: str
@@ -88,7 +88,6 @@ class PlanChanges(Result):
     relaxations: list[Relaxation] = []
     rejections: list[RejectionCount] = []
     question_changes: list[QuestionChange] = []
-    notes: list[str] = []
 
     @property
     def is_reproduced(self) -> bool:
@@ -99,6 +98,11 @@ class PlanChanges(Result):
     def stands(self) -> bool:
         """Whether the answer is what it was, and the verdict on what ran then, whatever changed around it."""
         return is_same(self.was, self.now) and self.verdict_stands
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it stands, and nothing else is asked."""
+        return self.stands and not self.is_asked_otherwise
 
     @property
     def is_asked_otherwise(self) -> bool:
@@ -127,14 +131,13 @@ class PlanChanges(Result):
         return not is_same(self.at_todays_quotas, self.now)
 
 
-class FleetChanges(Result):
+class FleetChanges(Answer):
     """A plan of several models beside the same questions asked today: each model alone, and all together.
 
     `is_feasible`: whether all are served today within the budget, and no more machines than can be had; else
     `unserved` names who is not, and `missing` of what there is too little for all together.
     """
 
-    schema_version: str = SCHEMA_VERSION
     models: list[PlanChanges]
     was_hash: str
     now_hash: str
@@ -145,7 +148,11 @@ class FleetChanges(Result):
     unserved: list[str] = []
     missing: list[MissingMachines] = []
     question_changes: list[QuestionChange] = []
-    notes: list[str] = []
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it stands, and nothing else is asked."""
+        return self.stands and not self.is_asked_otherwise
 
     @property
     def is_asked_otherwise(self) -> bool:

@@ -6,10 +6,10 @@ from datetime import date
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Figure, Result
 from gpufleet.results.job import PlayedOnSpot
 from gpufleet.results.mix import FleetMix
-from gpufleet.results.plan import PriceSource
 from gpufleet.results.rented import OfferedMachines
 
 
@@ -229,13 +229,12 @@ class RegionPlan(FleetMix):
         return sum(known) if parts and len(known) == len(parts) else None
 
 
-class JobRegionPlan(Judged):
+class JobRegionPlan(Answer):
     """Where a job may run: every region that was looked at, the cheapest first; the first is chosen, where any is.
 
     `ways`: the machines of its plan, any of which gets it done. `planned`: the cheapest of its plan, where that stands.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     job: str
     deadline_s: float
@@ -244,10 +243,6 @@ class JobRegionPlan(Judged):
     moved: MovedBytes
     regions: list[JobRegionRow]
     changes: list[LeastChange] = []
-    inputs: list[Input]
-    price_sources: list[PriceSource]
-    notes: list[str] = []
-    input_hash: str
 
     @property
     def answer(self) -> JobRegionRow | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Figure, Result
 
 
 class ScheduleReason(Result):
@@ -114,7 +115,7 @@ class ScheduleRelaxation(Result):
     change: ScheduleReason
 
 
-class SchedulePlan(Result):
+class SchedulePlan(Answer):
     """All jobs, placed; or, where that cannot be, the smallest changes with which it could (`relaxations`).
 
     `late_weighted_hours` is the sum of hours late by priority, no schedule has less than `least_late_weighted_hours`
@@ -123,7 +124,6 @@ class SchedulePlan(Result):
     `cut_after_s`: the time limit that ended the search before its work was done; None where it was not cut.
     """
 
-    schema_version: str = SCHEMA_VERSION
     start: datetime | None = None
     slot_s: float
     runs: list[ScheduledRun]
@@ -144,8 +144,6 @@ class SchedulePlan(Result):
     is_searched: bool = True
     seed: int = 0
     relaxations: list[ScheduleRelaxation] = []
-    inputs: list[Input]
-    notes: list[str] = []
 
     @property
     def is_feasible(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Figure, Ranks, Result
 from gpufleet.results.simulated_objective import SimulatedObjective
 
 
@@ -73,7 +74,7 @@ class TimeLevel(Result):
     highest: float
 
 
-class Simulation(Result):
+class Simulation(Answer):
     """Requests replayed on replicas: latencies, objectives, throughput, what the engine did, and what it cost.
 
     `latency` maps 'ttft.p95' to its figure over all measured requests, `classes` has the same by class where there are
@@ -84,7 +85,6 @@ class Simulation(Result):
     same load, by the same names as `latency`. `is_partial`: it was stopped before its end.
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     gpu: str
     num_gpus: int
@@ -94,9 +94,7 @@ class Simulation(Result):
     engine: str
     weight_format: str
     kv_precision: str
-    grade: str
     load: str
-    inputs: list[Input]
     num_requests: int
     num_arrived: int
     num_measured: int
@@ -128,7 +126,6 @@ class Simulation(Result):
     closed_form: dict[str, Figure] = {}
     timeline: SampledTimeline
     distributions: list[Distribution] = []
-    notes: list[str] = []
 
     @property
     def is_stable(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Result
 
 WORTH_RATIO = 0.005
 """What spot has to save at least so that anything moves there."""
@@ -161,14 +162,13 @@ class SpotAudit(Result):
         return not self.deviations
 
 
-class SpotAnswer(Result):
+class SpotAnswer(Answer):
     """What each kind of question about spot is answered with: the markets, and what availability rests on.
 
     `alone`: without spot, where that is cheapest.
     `most_usd_per_hour`: the price of a spot machine above which on demand alone is cheaper.
     """
 
-    schema_version: str = SCHEMA_VERSION
     num_machines: int
     market: SpotMarketRow
     markets: list[SpotMarketRow]
@@ -177,11 +177,8 @@ class SpotAnswer(Result):
     zones: int
     availability_ratio: float
     availability_source: str
-    grade: str
     num_draws: int
     seed: int
-    inputs: list[Input]
-    notes: list[str] = []
 
 
 class SpotPlan(SpotAnswer):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.domain.verdict import FITS, TIGHT
-from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Result
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import ExplainedTerm, Figure, Result
 from gpufleet.results.job import JobPlan, RentedJob
 
 
@@ -94,10 +95,9 @@ class TrainingMemoryFigures(Result):
         return self.host_memory_bytes is None or self.host_need_bytes <= self.host_memory_bytes
 
 
-class TrainingEstimate(Result):
+class TrainingEstimate(Answer):
     """A training step of a model in one layout on given GPUs."""
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     method: str
     gpu: str
@@ -105,7 +105,6 @@ class TrainingEstimate(Result):
     layout: TrainingLayout
     speed: TrainingSpeed
     memory: TrainingMemoryFigures
-    notes: list[str] = []
 
 
 class TrainingDeployment(RentedJob):
@@ -170,7 +169,7 @@ class TrainingPlan(JobPlan):
     otherwise: list[OtherStack] = []
 
     @property
-    def verdict(self) -> str:
+    def memory_verdict(self) -> str:
         """How the answer fits: tight where usual software that nobody ruled out would not."""
         own = self.answer.memory.verdict
         return TIGHT if own == FITS and not all(stack.is_choice for stack in self.otherwise) else own
@@ -205,7 +204,7 @@ class TrainingChange(Result):
     host_machine: str = ""
 
 
-class TrainingFit(Result):
+class TrainingFit(Answer):
     """Whether training a model fits given GPUs: memory by term, the most that fits, and what would help.
 
     `estimate` is of the fastest layout that fits, else of the one with least memory. `largest` and the choice of the
@@ -214,10 +213,8 @@ class TrainingFit(Result):
     usual software that nobody ruled out would not fit (`otherwise`).
     """
 
-    schema_version: str = SCHEMA_VERSION
     model: str
     method: str
-    verdict: str
     num_parameters: int
     num_trained_parameters: int
     gpu: str
@@ -236,7 +233,6 @@ class TrainingFit(Result):
     host_machine: str = ""
     changes: list[TrainingChange]
     otherwise: list[OtherStack] = []
-    notes: list[str] = []
 
     @property
     def fits(self) -> bool:

@@ -9,8 +9,9 @@ from gpufleet.report.detail import Detail
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
+from gpufleet.results.answer import PriceSource
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.plan import Deployment, RejectionCount, Relaxation, ServePlan
 
 YESTERDAY, TODAY = date(2026, 1, 31), date(2026, 2, 1)
 

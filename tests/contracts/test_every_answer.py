@@ -1,0 +1,167 @@
+"""The table of questions: every row names what is there, and every answer has the same rights."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.contracts.test_seed_training import trained
+from tools.stub import stubs
+
+import gpufleet
+from gpufleet.errors import UsageError
+from gpufleet.results.answer import Answer, shape_of
+from gpufleet.table import HOMES, QUESTIONS, SHAPES, resolved
+
+MODEL = "llama-3.1-8b"
+LOAD = {"input_tokens": 500, "output_tokens": 100}
+ON_L4 = {**LOAD, "gpus": ["L4"], "clouds": ["gcp"]}
+JOBS = "slot: 1h\npools: {lab: {gpu: L4, gpus: 4}}\njobs: [{name: a, work: 4h}, {name: b, work: 2h}]\n"
+DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answer]:
+    """The answer of each question, asked once."""
+    folder: Path = tmp_path_factory.mktemp("answers")
+    asked: dict[str, Answer] = {}
+
+    def kept(name: str, answer: Answer) -> str:
+        path = folder / f"{name}.json"
+        path.write_text(answer.to_json(), encoding="utf-8")
+        return str(path)
+
+    def answer(name: str) -> Answer:
+        if name not in asked:
+            asked[name] = EXAMPLES[name](answer, kept, folder)
+        return asked[name]
+
+    return answer
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+Example = Callable[[Callable[[str], Answer], Callable[[str, Answer], str], Path], Answer]
+EXAMPLES: dict[str, Example] = {
+    "fit": lambda *_: gpufleet.fit(MODEL, "L4:1", "4k", precision="fp8"),
+    "fit_training": lambda *_: gpufleet.fit_training(MODEL, "RTX-4090", "qlora", rank=8),
+    "estimate": lambda *_: gpufleet.estimate(MODEL, "L4:1", batch=2, engine="vllm", **LOAD),
+    "estimate_encoder": lambda *_: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens=128),
+    "estimate_training": lambda *_: trained("gpt2", "L4:1").found,
+    "plan_serve": lambda *_: gpufleet.plan_serve(MODEL, rate="4/s", slo="tpot.p95<100ms", headroom="30%", **ON_L4),
+    "plan_encoder_serve": lambda *_: gpufleet.plan_encoder_serve(
+        "bge-base-en-v1.5", rate="300/s", input_tokens=128, gpus=["L4"], slo="latency.p95<50ms"
+    ),
+    "plan_fleet": lambda *_: gpufleet.plan_fleet([gpufleet.ServeRequest(MODEL, 4.0, 500, 100, gpus=["L4"])]),
+    "plan_batch": lambda *_: gpufleet.plan_batch(MODEL, requests="100k", deadline="24h", **ON_L4),
+    "plan_encoder_batch": lambda *_: gpufleet.plan_encoder_batch(
+        "bge-base-en-v1.5", requests="10M", deadline="24h", input_tokens=128, gpus=["L4"]
+    ),
+    "plan_train": lambda *_: gpufleet.plan_train("gpt2", tokens="100M", gpus=["L4:1"]),
+    "plan_finetune": lambda *_: gpufleet.plan_finetune("gpt2", tokens="10M", method="lora", gpus=["L4:1"]),
+    "plan_mix": lambda *_: gpufleet.plan_mix(
+        gpufleet.ServeRequest(MODEL, 4.0, 500, 100, gpus=["L4"], clouds=["gcp"]), route_by="prompt", time_limit_s=0.0
+    ),
+    "plan_regions": lambda *_: gpufleet.plan_regions(
+        gpufleet.ServeRequest(MODEL, 4.0, 500, 100, gpus=["L4"], clouds=["gcp"]), users=["germany"], time_limit_s=0.0
+    ),
+    "plan_job_regions": lambda ask, kept, _: gpufleet.plan_job_regions(kept("job", ask("plan_batch")), clouds=["gcp"]),
+    "plan_spot": lambda *_: gpufleet.plan_spot(
+        work="10h", deadline="24h", machine=["aws:g5.xlarge"], zones=3, draws=20
+    ),
+    "plan_spot_service": lambda ask, kept, _: gpufleet.plan_spot_service(
+        kept("service", ask("plan_serve")), draws=20, zones=2
+    ),
+    "autoscale": lambda ask, kept, folder: gpufleet.autoscale(
+        kept("service", ask("plan_serve")), written(folder, "day.csv", DAY), cold_start_s=60.0
+    ),
+    "simulate_serving": lambda *_: gpufleet.simulate_serving(MODEL, "L4:1", rate="1/s", requests=20, seed=3, **LOAD),
+    "compare": lambda *_: gpufleet.compare(gpufleet.ServeRequest(MODEL, 4.0, 500, 100), "L4", "L40S"),
+    "compare_plans": lambda ask, kept, _: gpufleet.compare_plans(*[kept("service", ask("plan_serve"))] * 2),
+    "explain_plan": lambda ask, kept, _: gpufleet.explain_plan(kept("service", ask("plan_serve"))),
+    "plan_schedule": lambda _a, _k, folder: gpufleet.plan_schedule(written(folder, "jobs.yaml", JOBS), steps=0),
+    "replay_schedule": lambda _a, _k, folder: gpufleet.replay_schedule(
+        written(folder, "jobs.yaml", JOBS), online=["fifo"], seed=2
+    ),
+}
+TYPED = {
+    "plan_serve": {"rate", "slo", "headroom", "in", "out", "gpus", "clouds", "model"},
+    "plan_spot": {"work", "deadline", "machine", "zones", "draws"},
+    "plan_mix": {"route_by", "time_limit", "rate", "in", "out", "gpus", "clouds", "model"},
+    "simulate_serving": {"model", "gpus", "rate", "requests", "seed", "in", "out"},
+    "estimate": {"model", "gpus", "batch", "engine", "in", "out"},
+    "fit": {"model", "gpus", "context", "precision"},
+    "autoscale": {"plan", "trace", "cold_start"},
+}
+WITHOUT_MONEY = {
+    "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training", "plan_schedule", "replay_schedule",
+}  # fmt: skip
+QUESTION = pytest.mark.parametrize("question", [row.function for row in QUESTIONS])
+
+
+def test_rows_name_what_is_there() -> None:
+    assert set(EXAMPLES) == {row.function for row in QUESTIONS}
+    assert {shape for row in QUESTIONS for shape in row.shapes} == set(SHAPES)
+    for row in QUESTIONS:
+        assert callable(getattr(gpufleet, row.function))
+    for shape in SHAPES.values():
+        assert issubclass(getattr(gpufleet, shape.name), Answer)
+        assert all(callable(resolved(page)) for page in (shape.page, shape.rows) if page)
+    assert sorted(HOMES) == gpufleet.__all__
+
+
+def test_stubs_are_made_from_the_table() -> None:
+    assert {path: path.read_text(encoding="utf-8") for path in stubs()} == stubs()
+
+
+@QUESTION
+def test_every_answer_says_what_it_rests_on(ask: Callable[[str], Answer], question: str) -> None:
+    answer = ask(question)
+    row = next(row for row in QUESTIONS if row.function == question)
+    assert shape_of(type(answer)).name in row.shapes
+    assert len(answer.input_hash) == 16
+    assert answer.verdict
+    assert answer.exit_code == 0
+    assert bool(answer.price_sources) is (question not in WITHOUT_MONEY)
+    assert answer.grade in ("measured", "transferred", "roofline", "seed rule") or question in (
+        "plan_schedule", "replay_schedule"
+    )  # fmt: skip
+
+
+@QUESTION
+def test_every_answer_shows_itself(
+    ask: Callable[[str], Answer], question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = ask(question)
+    told = json.loads(answer.to_json())
+    assert {word["origin"] for word in told["question"]} <= {"given", "default", "file", "preference"}
+    assert type(answer).model_validate(json.loads(answer.to_json())).input_hash == answer.input_hash
+    assert "<" in answer._repr_html_()
+    assert answer.why()
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows, columns: (columns, rows)))
+    columns, rows = answer.to_df()
+    assert all(len(row) == len(columns) for row in rows)
+
+
+def test_a_picture_is_plotted_where_there_is_one(ask: Callable[[str], Answer]) -> None:
+    assert ask("plan_batch").plot()._repr_svg_().startswith("<svg")
+    with pytest.raises(UsageError, match="no picture"):
+        ask("fit").plot()
+
+
+@pytest.mark.parametrize("question", TYPED)
+def test_what_was_said_is_given_and_nothing_else_is(ask: Callable[[str], Answer], question: str) -> None:
+    words = ask(question).question
+    assert {word.word for word in words if word.origin == "given"} == TYPED[question]
+
+
+def test_the_same_question_has_the_same_hash_and_another_has_another() -> None:
+    one, same, other = (gpufleet.fit(MODEL, "L4:1", context) for context in ("4k", "4k", "8k"))
+    assert one.input_hash == same.input_hash != other.input_hash
