@@ -105,3 +105,9 @@ def of_rule(**said: Any) -> list[Input]:
 def test_an_answer_says_what_was_given(asked: Any, name: str, word: str, default: object) -> None:
     assert origins(asked())[name] == "default"
     assert origins(asked(**{word: default}))[name] == "given"
+
+
+def test_a_trace_says_how_many_zones_there_are() -> None:
+    zone = Path(__file__).resolve().parents[1] / "corpus" / "files" / "zone.json"
+    [zones] = [row for row in of_spot(work_s="2h", deadline_s="6h", trace=str(zone)) if row.name == "zones"]
+    assert (zones.value, zones.origin) == ("1", "file")

@@ -163,7 +163,7 @@ def plan_of(
         row_of(told.runs[best], each, num, grade, alone.usd, alike.get(best), moving_at(each, best))
         for each in told.markets[:MOST_MARKETS]
     ]
-    on_demand = told.draws.market.on_demand_usd_per_hour
+    on_demand, zones = told.draws.market.on_demand_usd_per_hour, str(len(tells.market.is_available))
     has_time = question.leaves_time_for_spot(tells.market.tick_s)
     says_seldom = asked.trace is None and has_time
     return SpotPlan(
@@ -192,7 +192,7 @@ def plan_of(
         rules=rules_result(best, told.rules[best], question.worst, tells.market.tick_s),
         num_draws=len(tells.first_tick),
         seed=asked.seed,
-        inputs=list(work.inputs),
+        inputs=[row.model_copy(update={"value": zones}) if row.name == "zones" else row for row in work.inputs],
         notes=[*work.notes, *supply_notes(asked, supply)],
     )
 

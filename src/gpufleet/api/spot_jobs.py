@@ -135,11 +135,16 @@ def inputs_of(asked: SpotRequest, work: SpotWork) -> tuple[Input, ...]:
         ("restart", times(work.restart_s, MINUTE, "min"), asked.origin("restart_s", beside)),
         ("checkpoint write", f"{work.checkpoint_write_s:.4g} s", asked.origin("checkpoint_write_s", beside)),
         ("machines", str(work.num_machines), asked.origin("machines", beside)),
-        ("zones", str(asked.zones), asked.origin("zones")),
+        ("zones", str(asked.zones), origin_of_zones(asked)),
         ("draws", str(asked.draws), asked.origin("draws")),
         ("seed", str(asked.seed), asked.origin("seed")),
     ]
     return tuple(Input(name=name, value=value, origin=origin) for name, value, origin in rows)
+
+
+def origin_of_zones(asked: SpotRequest) -> str:
+    """Who says how many zones there are: a trace has those that it has."""
+    return asked.origin("zones") if asked.trace is None else "file"
 
 
 def times(spread: Spread, unit_s: float, unit: str) -> str:

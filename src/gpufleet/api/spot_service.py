@@ -20,7 +20,7 @@ from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_jobs import times
+from gpufleet.api.spot_jobs import origin_of_zones, times
 from gpufleet.api.spot_markets import markets_of
 from gpufleet.api.spot_supply import ZoneSupply, service_supply
 from gpufleet.catalog.load import load_catalog
@@ -180,7 +180,7 @@ def answered(asked: SpotRequest, service: SpotService, supply: ZoneSupply, found
         why_not=why_stays(num),
         num_draws=told.num_pieces,
         seed=asked.seed,
-        inputs=inputs_of(asked, service),
+        inputs=inputs_of(asked, service, supply.tells.nodes.shape[1]),
         notes=[*notes_on_file(service.plan), *service.notes],
     )
 
@@ -242,13 +242,13 @@ def in_time_at(scaled: ScaledPlan) -> InTime:
     return in_time
 
 
-def inputs_of(asked: SpotRequest, service: SpotService) -> list[Input]:
+def inputs_of(asked: SpotRequest, service: SpotService, zones: int) -> list[Input]:
     """What was understood, and where it came from."""
     said = [
         ("machines", str(service.num_machines), "file"),
         ("target", f"{target_of(asked):.4g}", asked.origin("target")),
         ("start", times(service.start_s, MINUTE, "min"), asked.origin("restart_s", "file")),
-        ("zones", str(asked.zones), asked.origin("zones")),
+        ("zones", str(zones), origin_of_zones(asked)),
         ("draws", str(asked.draws), asked.origin("draws")),
         ("seed", str(asked.seed), asked.origin("seed")),
     ]
