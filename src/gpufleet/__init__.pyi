@@ -22,14 +22,16 @@ from gpufleet.api.requests import RequestKind as RequestKind
 from gpufleet.api.requests import ServeRequest as ServeRequest
 from gpufleet.api.schedule import plan_schedule as plan_schedule
 from gpufleet.api.simulations import simulate_serving as simulate_serving
-from gpufleet.api.spot import plan_spot as plan_spot
-from gpufleet.api.spot_service import plan_spot_service as plan_spot_service
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
 from gpufleet.api.training import TrainRequest as TrainRequest
 from gpufleet.api.training import plan_finetune as plan_finetune
 from gpufleet.api.training import plan_train as plan_train
 from gpufleet.api.training_estimates import estimate_training as estimate_training
 from gpufleet.api.training_fits import fit_training as fit_training
+from gpufleet.ask.spot.job import plan_spot as plan_spot
+from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
+from gpufleet.ask.spot.service import plan_spot_service as plan_spot_service
+from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
 from gpufleet.domain.rate_curve import RateCurve as RateCurve
 from gpufleet.questions.mix import MixRequest as MixRequest
 from gpufleet.questions.regions import JobRegionRequest as JobRegionRequest
@@ -53,8 +55,6 @@ from gpufleet.results.regions import JobRegionPlan as JobRegionPlan
 from gpufleet.results.regions import RegionPlan as RegionPlan
 from gpufleet.results.schedule import SchedulePlan as SchedulePlan
 from gpufleet.results.simulation import Simulation as Simulation
-from gpufleet.results.spot import SpotPlan as SpotPlan
-from gpufleet.results.spot_service import SpotServicePlan as SpotServicePlan
 from gpufleet.results.training import TrainingEstimate as TrainingEstimate
 from gpufleet.results.training import TrainingFit as TrainingFit
 from gpufleet.results.training import TrainingPlan as TrainingPlan

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import gpufleet
-from gpufleet.api.spot_audit import audit_spot
+from gpufleet.ask.spot.audit import audit_spot
+from gpufleet.ask.spot.job_shape import SpotAudit, SpotPlan
+from gpufleet.ask.spot.rules_file import read_spot_rules
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.spot import NAMES, DeadlineJob, SpotMarket
 from gpufleet.errors import UsageError
-from gpufleet.inputs.spot_rules import read_spot_rules
 from gpufleet.optimize.spot_policies import BySlack, NeverLate
-from gpufleet.results.spot import SpotAudit, SpotPlan
 from gpufleet.simulate.spot_jobs import Sight, SpotPolicy, replay_jobs
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -290,8 +290,8 @@ def test_a_long_job_is_played_on_longer_ticks_and_fewer_draws_which_is_said(
     answer: SpotPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Coarser play hardly moves the cost, and availability is still that of ten minutes."""
-    monkeypatch.setattr("gpufleet.api.spot_supply.MOST_PLAYED_TICKS", 60)
-    monkeypatch.setattr("gpufleet.api.spot_supply.MOST_DRAWN_TICKS", 60 * 180)
+    monkeypatch.setattr("gpufleet.ask.spot.supply.MOST_PLAYED_TICKS", 60)
+    monkeypatch.setattr("gpufleet.ask.spot.supply.MOST_DRAWN_TICKS", 60 * 180)
     coarse = gpufleet.plan_spot(
         work_s="20h", deadline_s="30h", spot_price=0.9731, on_demand_price=3.06, draws=90, zones=2
     )

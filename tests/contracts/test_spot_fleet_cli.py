@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.effort import cases
 
 import gpufleet
-from gpufleet.api.spot_fleet import fleet_on_spot
+from gpufleet.ask.spot.fleet import fleet_on_spot
+from gpufleet.ask.spot.fleet_file import read_spot_fleet
+from gpufleet.ask.spot.fleet_shape import SpotFleet
+from gpufleet.ask.spot.job_shape import WORTH_RATIO
 from gpufleet.errors import GpufleetError
-from gpufleet.inputs.spot_fleet_file import read_spot_fleet
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.spot import WORTH_RATIO
-from gpufleet.results.spot_fleet import SpotFleet
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 FLEET = """

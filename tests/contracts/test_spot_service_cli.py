@@ -12,9 +12,9 @@ import hcl2
 import pytest
 
 import gpufleet
+from gpufleet.ask.spot.service_shape import SpotServicePlan
 from gpufleet.errors import UsageError
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.spot_service import SpotServicePlan
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PRICES = {"spot_price": 1.0, "on_demand_price": 3.0}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.hostile.valid_questions import SPOT_LOG
 
+from gpufleet.ask.spot.log import read_spot_log
 from gpufleet.cli import main
-from gpufleet.inputs.spot_log import read_spot_log
 
 JOBS = """start: 2026-11-30 08:00
 pools:

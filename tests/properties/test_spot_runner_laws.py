@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.spot_runner import Interval, merged, run
 
-from gpufleet.answers.spot import rules_result
+from gpufleet.ask.spot.job_answer import rules_result
 from gpufleet.domain.spot import AgedHazards, DeadlineJob
 from gpufleet.optimize.slack_rules import slack_rules
 from gpufleet.units import HOUR

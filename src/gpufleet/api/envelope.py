@@ -27,7 +27,7 @@ from gpufleet.questions.fields import PlanRequest
 from gpufleet.questions.words import WRITTEN, Request, words_of
 from gpufleet.results.answer import Answer, AskedWord, PriceSource
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import SpotPrice
+from gpufleet.results.rented import SpotPrice
 from gpufleet.results.training import TrainingPlan
 from gpufleet.units import MB
 

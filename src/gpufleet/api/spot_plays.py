@@ -8,15 +8,15 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from gpufleet.api.spot_supply import zones_drawn
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.interruption import USUAL_SEED, USUAL_ZONES
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.drawn_markets import DrawnMarkets
 from gpufleet.optimize.spot_plays import SpotPlays
-from gpufleet.questions.spot import SpotRequest
+from gpufleet.simulate.spot_availability import drawn_zones
 
 
 def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> SpotPlays | None:
@@ -34,6 +34,6 @@ def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> S
 @lru_cache(maxsize=1)
 def usual_markets() -> DrawnMarkets:
     """The markets that play all plans of a process, drawn as `spot` draws them where nobody says anything."""
-    usual, fit, ratio = SpotRequest(), load_availability_fit(), load_job_habits().planned_restart_ratio
-    zones, *_ = zones_drawn(usual, fit)
-    return DrawnMarkets(fit, ratio, zones, usual.zones, partial(np.random.default_rng, usual.seed))
+    fit, ratio = load_availability_fit(), load_job_habits().planned_restart_ratio
+    zones = partial(drawn_zones, fit=fit, num_zones=USUAL_ZONES)
+    return DrawnMarkets(fit, ratio, zones, USUAL_ZONES, partial(np.random.default_rng, USUAL_SEED))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
@@ -14,7 +15,6 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import Written, verb
 from gpufleet.errors import PolicyViolation, UsageError
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import words_of
 from gpufleet.report.output_stream import remark
 
@@ -89,8 +89,8 @@ def refuse_beside_replay(asked: Typed, files: list[str | None]) -> None:
 
 def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, written: Written) -> int:
     """A job with a deadline."""
-    from gpufleet.api.spot import plan_spot
-    from gpufleet.report.spot import spot_page
+    from gpufleet.ask.spot.job import plan_spot
+    from gpufleet.ask.spot.job_page import spot_page
 
     if fleet is not None:
         raise UsageError("--spot-fleet writes the fleet of a service", expected="the file of plan serve ... -o json")
@@ -104,9 +104,9 @@ def show_job(request: SpotRequest, tables: Catalog, rules: str | None, fleet: st
 
 def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet: str | None, written: Written) -> int:
     """A service."""
-    from gpufleet.api.spot_service import plan_spot_service
-    from gpufleet.deploy.spot_fleet import spot_fleet
-    from gpufleet.report.spot_service import spot_service_page
+    from gpufleet.ask.spot.service import plan_spot_service
+    from gpufleet.ask.spot.service_page import spot_service_page
+    from gpufleet.ask.spot.terraform import spot_fleet
 
     if rules is not None:
         raise UsageError("--rules writes the policy of a job", expected="-o json, whose answer holds that of a service")
@@ -120,10 +120,10 @@ def show_service(request: SpotRequest, tables: Catalog, rules: str | None, fleet
 
 def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], written: Written) -> int:
     """What of a fleet could move, beside what the seeds state of spot."""
-    from gpufleet.api.spot_fleet import fleet_on_spot
+    from gpufleet.ask.spot.fleet import fleet_on_spot
+    from gpufleet.ask.spot.fleet_page import spot_fleet_page
+    from gpufleet.ask.spot.fleet_shape import StatedSaving
     from gpufleet.compat.rules.savings import spot_saving_of, stated_of_spot
-    from gpufleet.report.spot_fleet import spot_fleet_page
-    from gpufleet.results.spot_fleet import StatedSaving
 
     def stated(cloud: str) -> StatedSaving | None:
         seed = spot_saving_of(cloud)
@@ -138,8 +138,8 @@ def show_fleet(request: SpotRequest, tables: Catalog, files: list[str | None], w
 
 def show_audit(rules: str | None, log: str, written: Written) -> int:
     """A log beside its policy; exit code 4 where it was not followed."""
-    from gpufleet.api.spot_audit import audit_spot
-    from gpufleet.report.spot_audit import spot_audit_page
+    from gpufleet.ask.spot.audit import audit_spot
+    from gpufleet.ask.spot.audit_page import spot_audit_page
 
     if rules is None:
         raise UsageError("--replay checks by a policy", expected="gpufleet spot RULES.json --replay LOG.csv")

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from gpufleet.records import dataclass
 
+USUAL_ZONES, USUAL_SEED = 3, 0
+"""Zones that a job may move between, and the seed of what is drawn, where nobody says."""
+
 
 @dataclass(frozen=True)
 class Spread:

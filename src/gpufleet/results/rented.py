@@ -10,6 +10,16 @@ from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 
 
+class SpotPrice(Result):
+    """The price of an hour of one machine, and where it stands; of a price that somebody says, `basis` is `given`."""
+
+    usd_per_hour: float
+    basis: str
+    source: str = ""
+    as_of: date | None = None
+    doubt: str = ""
+
+
 class OfferedMachines(Result):
     """So many machines of an offer, and how their price is; `price_doubt` says why it may be wrong, where it may.
 

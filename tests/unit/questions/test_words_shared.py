@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.questions.autoscale import AutoscaleRequest
 from gpufleet.questions.simulation import SimulationRequest
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import EDITED, words_of
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, OnDemandPrice, Place
+from gpufleet.ask.spot.markets_answer import AskedMarkets, MarketPrices, OnDemandPrice, Place
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.areas import chosen_regions
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, UsageError
-from gpufleet.questions.spot import SpotRequest
-from gpufleet.results.spot import SpotPrice
+from gpufleet.results.rented import SpotPrice
 
 YOURS, GIVEN = "yours", "given"
 NOWHERE = Place(YOURS, YOURS, YOURS, YOURS, 1)

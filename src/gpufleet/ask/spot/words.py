@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import field
 
-from gpufleet.domain.interruption import Spread
+from gpufleet.domain.interruption import USUAL_SEED, USUAL_ZONES, Spread
 from gpufleet.errors import UsageError
 from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.words import (
@@ -31,7 +31,7 @@ from gpufleet.questions.words import (
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, Bounds, parse_duration
 
-DEFAULT_ZONES, DEFAULT_DRAWS, MOST_DRAWS, MOST_ZONES, MOST_MACHINES = 3, 200, 5000, 50, 10_000
+DEFAULT_DRAWS, MOST_DRAWS, MOST_ZONES, MOST_MACHINES = 200, 5000, 50, 10_000
 DEFAULT_TARGET = 0.99
 LONGEST_S = 366 * 24 * HOUR
 TO = "-"
@@ -86,7 +86,7 @@ class SpotRequest(Request):
     )  # fmt: skip
     regions: Sequence[str] | None = optional(names("NAME,..."), "Only in these regions.", RENTED, singular="--region")
     zones: int = usual(
-        DEFAULT_ZONES, WHOLE, f"Zones that the job may move between; default {DEFAULT_ZONES}.", RENTED,
+        USUAL_ZONES, WHOLE, f"Zones that the job may move between; default {USUAL_ZONES}.", RENTED,
         what="the number of zones", bounds=Bounds(1, MOST_ZONES, ""), label="zones",
     )  # fmt: skip
     spot_price: float | None = optional(
@@ -132,6 +132,6 @@ class SpotRequest(Request):
         bounds=Bounds(20, MOST_DRAWS, ""), label="draws",
     )  # fmt: skip
     seed: int = usual(
-        0, INTEGER, "Of all that is drawn: the same seed, the same answer; default 0.", BESIDE, what="the seed",
-        bounds=Bounds(0, math.inf, "a whole number"), label="seed",
+        USUAL_SEED, INTEGER, "Of all that is drawn: the same seed, the same answer; default 0.", BESIDE,
+        what="the seed", bounds=Bounds(0, math.inf, "a whole number"), label="seed",
     )  # fmt: skip

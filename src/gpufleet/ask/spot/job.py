@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.figures import spread_figure
-from gpufleet.answers.spot import chosen_name, drawn_figure, play_of, rules_result
-from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
+from gpufleet.answers.played_on_spot import drawn_figure
 from gpufleet.api.envelope import in_full
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_jobs import SpotWork, work_of
-from gpufleet.api.spot_markets import markets_of
-from gpufleet.api.spot_supply import (
+from gpufleet.ask.spot.job_answer import chosen_name, play_of, rules_result
+from gpufleet.ask.spot.job_shape import SpotMarketRow, SpotPlan
+from gpufleet.ask.spot.markets import markets_of
+from gpufleet.ask.spot.markets_answer import AskedMarkets, MarketPrices, alone_at, market_row
+from gpufleet.ask.spot.supply import (
     Supply,
     Windows,
     choosing,
@@ -27,6 +28,8 @@ from gpufleet.api.spot_supply import (
     supply_notes,
     unpriced,
 )
+from gpufleet.ask.spot.words import SpotRequest
+from gpufleet.ask.spot.work import SpotWork, work_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -53,10 +56,8 @@ from gpufleet.optimize.spot import (
     rules_of,
     usual_interval_s,
 )
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.records import dataclass
-from gpufleet.results.spot import SpotMarketRow, SpotPlan
 from gpufleet.simulate.spot_availability import zones_of_band
 from gpufleet.simulate.spot_jobs import Luck, SpotRuns
 from gpufleet.simulate.spot_markets import usual_hazards

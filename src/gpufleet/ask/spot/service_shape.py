@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpufleet.ask.spot.job_shape import SpotAnswer
 from gpufleet.results.base import Figure, Result
-from gpufleet.results.spot import SpotAnswer
 
 
 class SpotServicePolicy(Result):

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.figures import spread_figure, spread_of
-from gpufleet.answers.spot import drawn_figure
-from gpufleet.answers.spot_markets import AskedMarkets, MarketPrices, alone_at, market_row
-from gpufleet.answers.spot_service import InTime, ready_shares, service_play
+from gpufleet.answers.played_on_spot import drawn_figure
 from gpufleet.api.envelope import in_full
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_jobs import origin_of_zones, times
-from gpufleet.api.spot_markets import markets_of
-from gpufleet.api.spot_supply import ZoneSupply, service_supply
+from gpufleet.ask.spot.job_shape import SpotMarketRow
+from gpufleet.ask.spot.markets import markets_of
+from gpufleet.ask.spot.markets_answer import AskedMarkets, MarketPrices, alone_at, market_row
+from gpufleet.ask.spot.service_answer import InTime, ready_shares, service_play
+from gpufleet.ask.spot.service_shape import SpotServicePlan, SpotServicePlay, ZonesPlay
+from gpufleet.ask.spot.supply import ZoneSupply, service_supply
+from gpufleet.ask.spot.words import DEFAULT_TARGET, SpotRequest
+from gpufleet.ask.spot.work import origin_of_zones, times
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.interruption import Spread
@@ -36,13 +39,10 @@ from gpufleet.optimize.spot_services import (
     is_on_frontier,
     play_policies,
 )
-from gpufleet.questions.spot import DEFAULT_TARGET, SpotRequest
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.spot import SpotMarketRow
-from gpufleet.results.spot_service import SpotServicePlan, SpotServicePlay, ZonesPlay
 from gpufleet.units import MINUTE
 
 MOST_MARKETS, MOST_FEWER = 6, 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpufleet.ask.spot.job_shape import WORTH_RATIO
+from gpufleet.ask.spot.markets_page import elsewhere, machines_words, markets_table, price_notes, zone_notes
+from gpufleet.ask.spot.service_shape import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
 from gpufleet.report.numbers import duration, percent, plural, significant, usd, usd_per_hour
 from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by, ranged_time
-from gpufleet.report.spot_markets import elsewhere, machines_words, markets_table, price_notes, zone_notes
-from gpufleet.results.spot import WORTH_RATIO
-from gpufleet.results.spot_service import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
 from gpufleet.units import PERCENT
 
 NEARLY_ALL, SHOWN_RATIO = 0.995, 0.0015

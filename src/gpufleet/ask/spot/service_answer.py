@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpufleet.answers.spot import drawn_figure
+from gpufleet.answers.played_on_spot import drawn_figure
+from gpufleet.ask.spot.service_shape import ReadyShare, SpotServicePlay, SpotServicePolicy
 from gpufleet.domain.spot_services import ServicePolicy
 from gpufleet.optimize.spot_services import PlayedPolicies, SpotAndOnDemand
-from gpufleet.results.spot_service import ReadyShare, SpotServicePlay, SpotServicePolicy
 from gpufleet.units import DAY, HOUR
 
 HARDLY_ANY = 1e-6

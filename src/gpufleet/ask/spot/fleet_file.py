@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.fleet_today import TypedMachines, parse_fleet
 from gpufleet.inputs.yaml_mapping import Value, parse_yaml_mapping
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import SWITCH, Said, words_of
 from gpufleet.records import dataclass
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
+from gpufleet.ask.spot.job_shape import SpotRule, SpotRules
 from gpufleet.domain.spot import NAMES, AgedHazards, DeadlineJob, SlackRules
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.records import dataclass
 from gpufleet.results.base import SCHEMA_VERSION
-from gpufleet.results.spot import SpotRule, SpotRules
 from gpufleet.units import MB
 
 WHAT, EXPECTED, LARGEST_BYTES = "a policy", "what 'gpufleet spot ... --rules FILE' writes", 5 * MB

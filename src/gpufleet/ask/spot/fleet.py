@@ -7,19 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.answers.figures import spread_of
-from gpufleet.answers.spot import drawn_figure
-from gpufleet.answers.spot_markets import AskedMarkets
+from gpufleet.answers.played_on_spot import drawn_figure
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot import plan_spot
-from gpufleet.api.spot_markets import given, markets_of, offered, price_in
-from gpufleet.api.spot_service import (
+from gpufleet.ask.spot.fleet_file import SERVICE, FleetRow, read_spot_fleet
+from gpufleet.ask.spot.fleet_shape import SpotFleet, SpotFleetRow, StatedSaving
+from gpufleet.ask.spot.job import plan_spot
+from gpufleet.ask.spot.job_shape import WORTH_RATIO, SpotPlan
+from gpufleet.ask.spot.markets import given, markets_of, offered, price_in
+from gpufleet.ask.spot.markets_answer import AskedMarkets
+from gpufleet.ask.spot.service import (
     MOST_SERVICE_MACHINES,
     chosen_play,
     prices_of,
     refuse_words_of_jobs,
     why_stays,
 )
-from gpufleet.api.spot_supply import service_supply, zones_drawn
+from gpufleet.ask.spot.supply import service_supply, zones_drawn
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.spot_availability import load_availability_fit
@@ -30,12 +34,9 @@ from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, Infeasible, UsageError, named
 from gpufleet.inputs.fleet_today import TypedMachines
-from gpufleet.inputs.spot_fleet_file import SERVICE, FleetRow, read_spot_fleet
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import WORTH_RATIO, SpotPlan, SpotPrice
-from gpufleet.results.spot_fleet import SpotFleet, SpotFleetRow, StatedSaving
+from gpufleet.results.rented import SpotPrice
 from gpufleet.units import HOUR, MINUTE
 
 FROM_ANEW = "without checkpoints each loss begins the work anew"

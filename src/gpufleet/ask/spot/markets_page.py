@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpufleet.ask.spot.job_shape import SpotAnswer, SpotMarketRow
 from gpufleet.report.numbers import count, percent, usd, usd_per_hour
 from gpufleet.report.page import WARNING, Column, Row, Table
-from gpufleet.results.spot import SpotAnswer, SpotMarketRow, SpotPrice
+from gpufleet.results.rented import SpotPrice
 
 NEAREST = 6
 ESTIMATED, DRAWN = "estimated", "transferred"

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Result
+from gpufleet.results.rented import SpotPrice
 
 WORTH_RATIO = 0.005
 """What spot has to save at least so that anything moves there."""
-
-
-class SpotPrice(Result):
-    """The price of an hour of one machine, and where it stands; of a price that somebody says, `basis` is `given`."""
-
-    usd_per_hour: float
-    basis: str
-    source: str = ""
-    as_of: date | None = None
-    doubt: str = ""
 
 
 class SpotMarketRow(Result):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Result
-from gpufleet.results.spot import SpotPrice
+from gpufleet.results.rented import SpotPrice
 
 
 class StatedSaving(Result):

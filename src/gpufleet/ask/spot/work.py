@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 from gpufleet.api.plan_files import notes_on_file
+from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.interruption import Spread
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.job_plan_file import read_job_plan
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan

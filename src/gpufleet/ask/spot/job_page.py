@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gpufleet.ask.spot.job_shape import WORTH_RATIO, SpotPlan, SpotPlay, SpotRule
+from gpufleet.ask.spot.markets_page import elsewhere, machines_words, markets_table, price_notes, zone_notes
 from gpufleet.report.numbers import duration, percent, several, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_by, ranged_time
-from gpufleet.report.spot_markets import elsewhere, machines_words, markets_table, price_notes, zone_notes
-from gpufleet.results.spot import WORTH_RATIO, SpotPlan, SpotPlay, SpotRule
 
 SHARES_OF_TIME, ON_DEMAND = (0.5, 0.25, 0.1), "on-demand"
 

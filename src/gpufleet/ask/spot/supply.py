@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.api.spot_jobs import SpotWork
+from gpufleet.ask.spot.words import SpotRequest
+from gpufleet.ask.spot.work import SpotWork
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.domain.arrays import BoolArray, IntArray
 from gpufleet.domain.availability import AvailabilityFit, SpotZone
@@ -16,7 +17,6 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot import MOST_PLAYED_TICKS, SpotQuestion, longer_by
 from gpufleet.optimize.spot_services import most_nodes, tick_for
-from gpufleet.questions.spot import SpotRequest
 from gpufleet.records import dataclass
 from gpufleet.simulate.spot_availability import drawn_zones, zones_seen
 from gpufleet.simulate.spot_jobs import every_start

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpufleet.ask.spot.job_shape import OnDemandAlone, SpotMarketRow
 from gpufleet.domain.instance import Instance
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
-from gpufleet.results.spot import OnDemandAlone, SpotMarketRow, SpotPrice
+from gpufleet.results.rented import SpotPrice
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpufleet.ask.spot.job_shape import SpotAudit
 from gpufleet.report.numbers import count, duration, percent, several
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.spot import SpotAudit
 
 MOST_SHOWN = 12
 

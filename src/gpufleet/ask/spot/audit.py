@@ -6,12 +6,12 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.ask.spot.job_shape import SpotAudit, SpotDeviation
+from gpufleet.ask.spot.log import read_spot_log
+from gpufleet.ask.spot.rules_file import read_spot_rules
 from gpufleet.domain.spot import NAMES, ON_DEMAND, ON_SPOT, DeadlineJob, SpotLog
 from gpufleet.errors import UsageError
-from gpufleet.inputs.spot_log import read_spot_log
-from gpufleet.inputs.spot_rules import read_spot_rules
 from gpufleet.optimize.spot_audit import should_have_run
-from gpufleet.results.spot import SpotAudit, SpotDeviation
 
 
 def audit_spot(rules: str | PathLike[str], log: str | PathLike[str]) -> SpotAudit:

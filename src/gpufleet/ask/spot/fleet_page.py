@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.ask.spot.fleet_shape import SpotFleet, SpotFleetRow
+from gpufleet.ask.spot.markets_page import ESTIMATED, spoken_price, zone_notes
+from gpufleet.ask.spot.service_page import share
 from gpufleet.report.numbers import percent, plural, several, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import WARNING, Column, Page, Row, Table
-from gpufleet.report.spot_markets import ESTIMATED, spoken_price, zone_notes
-from gpufleet.report.spot_service import share
-from gpufleet.results.spot_fleet import SpotFleet, SpotFleetRow
 from gpufleet.units import HOURS_PER_MONTH
 
 

@@ -1,0 +1,1 @@
+"""A job with a deadline, a service or a fleet on machines that may be taken away; and a log beside its policy."""
