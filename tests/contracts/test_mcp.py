@@ -39,7 +39,7 @@ GOOD: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "compare",
         {"first": "H100:8", "second": "L40S:8", "model": "llama-3.1-8b", "rate": "5/s", "in": 1000, "out": 300},
     ),
-    "catalog": ("catalog_search", {"table": "models", "search": "qwen3", "limit": 5}),
+    "catalog": ("catalog_search", {"table": "gpus", "gpu": "H100", "limit": 5}),
     "prices": ("catalog_search", {"table": "prices", "gpu": ["H100"]}),
     "none": ("plan_serve", {**SERVED, "slo": "ttft.p95<1ms"}),
 }

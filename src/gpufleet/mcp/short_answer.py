@@ -168,6 +168,8 @@ def shortened(first: Sequence[str], page: Sequence[str]) -> list[str]:
         return [*first, *body]
     end = last_paragraph(body)
     start = body[: room - len(end) - 1]
+    if len(start) > 2 and not start[-2].strip():
+        del start[-2:]  # a heading without its lines
     return [*first, *start, f"… {len(body) - len(start) - len(end)} lines are left out", *end]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 from gpufleet.cli.options import verb
 from gpufleet.errors import UsageError
+from gpufleet.report.output_stream import remark
 
 app = verb()
 
@@ -24,4 +26,8 @@ def mcp() -> None:
         )
     from gpufleet.mcp.server import serve
 
+    if sys.stdin.isatty():
+        remark(
+            "An assistant starts this command and talks to it; here it waits for lines of its protocol. Ctrl-C ends it."
+        )
     serve()
