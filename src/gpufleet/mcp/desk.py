@@ -17,7 +17,7 @@ from gpufleet.mcp.tool_words import Question
 from gpufleet.units import GIB
 
 LONGEST_S = 60.0
-MOST_MEMORY_BYTES = int(8 * GIB)
+MOST_MEMORY_BYTES = int(4 * GIB)
 WARM_UP = ("fit", "llama-3.1-8b", "--gpus=L4:1")
 
 
