@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
-EXTRAS = ("test", "refresh", "simulate", "solve", "mcp")
+EXTRAS = ("test", "refresh", "simulate", "solve")
 
 
 def requirements(*extras: str) -> list[Requirement]:
