@@ -27,22 +27,30 @@ GZIP_START = b"\x1f\x8b"
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 BROUGHT: ContextVar[Mapping[str, bytes] | None] = ContextVar("BROUGHT", default=None)
 """The files that came with a question, by name; None where users name those of this machine."""
+OWN: ContextVar[tuple[str, ...]] = ContextVar("OWN", default=())
+"""Files and folders of this machine that hold beside those that came with a question: preferences, own tables."""
 
 
 @contextmanager
-def only_files(contents: Mapping[str, bytes]) -> Iterator[None]:
-    """The files that users name are these: whatever else they name is not there, whether or not this machine has it."""
+def only_files(contents: Mapping[str, bytes], own: Sequence[str] = ()) -> Iterator[None]:
+    """The files that users name are these: whatever else they name is not there, whether or not this machine has it.
+
+    `own` are files and folders of this machine that are there nevertheless.
+    """
     before = BROUGHT.set({os.path.normpath(name): content for name, content in contents.items()})
+    before_own = OWN.set(tuple(os.path.normpath(name) for name in own))
     try:
         yield
     finally:
+        OWN.reset(before_own)
         BROUGHT.reset(before)
 
 
 def brought(path: str | os.PathLike[str]) -> Mapping[str, bytes] | None:
     """The files that came with a question, where a path is one of theirs to name; what we ship is on this machine."""
-    held = BROUGHT.get()
-    return None if held is None or os.path.normpath(path).startswith(PACKAGE + os.sep) else held
+    held, name = BROUGHT.get(), os.path.normpath(path)
+    is_there_anyway = any(name == own or name.startswith(own + os.sep) for own in (PACKAGE, *OWN.get()))
+    return None if held is None or is_there_anyway else held
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

@@ -86,6 +86,14 @@ def explain_plan(
     return in_full(found, tables, {"plan": old.input_hash})
 
 
+def planned_today(plan: str | PathLike[str], catalog: Catalog, *, edited: bool = False) -> ServeAnswer:
+    """The question in the file of a plan planned again, with today's prices."""
+    old = plan_in(plan, catalog, edited=edited)
+    if isinstance(old, FleetPlan):
+        raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
+    return plan_serve(request_of(recorded(old)), catalog)
+
+
 def asked_otherwise(
     found: PlanChanges | FleetChanges, old: ServePlan | FleetPlan, asked: Asked, tables: Catalog
 ) -> PlanChanges | FleetChanges:

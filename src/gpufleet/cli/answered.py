@@ -33,13 +33,16 @@ class Answered:
     error: GpufleetError | None = None
 
 
-def answered(arguments: Sequence[str], files: Mapping[str, bytes] = NO_FILES) -> Answered:
-    """The answer to what is typed after `gpufleet`; the files that it names are these, and none of this machine."""
+def answered(arguments: Sequence[str], files: Mapping[str, bytes] = NO_FILES, own: Sequence[str] = ()) -> Answered:
+    """The answer to what is typed after `gpufleet`; the files that it names are these, and none of this machine.
+
+    `own` are files and folders of this machine that hold without being named: preferences, a folder of tables.
+    """
     taken, words, remarks, printed = Taken(), list(arguments), StringIO(), StringIO()
 
     def asked() -> int:
         TAKEN.set(taken)
-        with only_files(files), redirect_stderr(remarks), redirect_stdout(printed):
+        with only_files(files, own), redirect_stderr(remarks), redirect_stdout(printed):
             return dispatch(words)
 
     error = None

@@ -31,6 +31,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
     Verb("config", "gpufleet.cli.config", "Your preferences, and where each of them is set"),
+    Verb("mcp", "gpufleet.mcp.verb", "The questions as tools of an assistant, over standard input"),
     Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 

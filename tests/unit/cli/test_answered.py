@@ -78,3 +78,27 @@ def test_what_is_wrong_is_told_with_its_parts() -> None:
     assert got.error is not None
     assert "Did you mean" in (got.error.hint or "")
     assert (got.text, got.result) == ("", None)
+
+
+def test_preferences_hold_where_they_are_said_to_be_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('engine = "sglang"\n')
+    monkeypatch.setenv("GPUFLEET_CONFIG", str(mine))
+    words = ["plan", "serve", "llama-3.1-8b", "--rate=1/s", "--in=500", "--out=100", "--gpus=L4", "-o", "json"]
+    got = answered(words, own=[str(mine)])
+    inputs = {row["name"]: row["value"] for row in json.loads(got.text)["inputs"]}
+    assert (got.code, inputs["engine"].split()[0]) == (0, "sglang")
+    assert answered(["fit", f"{mine}.json", "--gpus=L4:1"], own=[str(mine)]).code == 2
+
+
+def test_what_would_change_an_old_plan_is_asked_of_its_file() -> None:
+    words = ["plan", "serve", "llama-3.1-8b", "--rate=5/s", "--in=500", "--out=100", "--gpus=L4,L40S", "-o", "json"]
+    plan = answered(words)
+    again = answered(["explain", "p.json", "--flips", "-o", "json"], {"p.json": plan.text.encode()})
+    assert again.code == 0
+    assert json.loads(again.text)["input_hash"] == json.loads(plan.text)["input_hash"]
+    assert {flip["quantity"] for flip in json.loads(again.text)["flips"]} > {"price"}
+    beside = answered(["explain", "p.json", "--flips", "--check"], {"p.json": plan.text.encode()})
+    assert (beside.code, beside.error and beside.error.found) == (2, "--check")
