@@ -122,8 +122,8 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
         return plan
     answer = deployment(encoder_service.SERVICE, Context.of(question, solution), priced)
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    changed = {"deployments": [answer, *others], "certainty": [], "notes": [*plan.notes, gives_way(plan)]}
-    return plan.model_copy(update=changed)
+    beside: dict[str, Any] = {"certainty": [], "for_certainty": None, "notes": [*plan.notes, gives_way(plan)]}
+    return plan.model_copy(update={"deployments": [answer, *others], **beside})
 
 
 def gives_way(plan: ServicePlan) -> str:
@@ -152,6 +152,7 @@ def on_own_machines(
         "levers": [],
         "edges": [],
         "certainty": [],
+        "for_certainty": None,
         "notes": [*plan.notes, gives_way(plan)],
     }
     return plan.model_copy(update=changed)

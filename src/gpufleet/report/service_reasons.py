@@ -11,6 +11,7 @@ from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
     count,
+    duration,
     headroom,
     percent,
     plural,
@@ -139,6 +140,17 @@ def certainty_line(plan: ServicePlan) -> list[str]:
     )
     narrower = f"; one benchmark of {d.engine} on {gpu} narrows it" if is_paid else ""
     return [f"Certainty (--confidence), an hour: {said}{narrower}."]
+
+
+def copies_line(plan: ServicePlan) -> list[str]:
+    """That many copies are rented for certainty alone, and all that they do."""
+    found = plan.for_certainty
+    if found is None:
+        return []
+    more, sure = count(found.replicas - found.expected_replicas), percent(plan.confidence)
+    moved = f"{found.limit} from {duration(found.expected_s)} to {duration(found.all_s)}"
+    few = plural(found.expected_replicas, "replica")
+    return [f"{few} as expected, {count(found.replicas)} at {sure}: {more} only move {moved}."]
 
 
 def certain_price(told: CertaintyPrice) -> str:

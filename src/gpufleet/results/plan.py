@@ -11,7 +11,7 @@ from pydantic import computed_field, field_serializer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
-from gpufleet.results.levers import CertaintyPrice, Lever, LimitEdge
+from gpufleet.results.levers import CertaintyPrice, CopiesForCertainty, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
@@ -337,8 +337,9 @@ class ServicePlan(Sealed):
     end of every range), the headroom as expected; machines carry `busiest_requests_per_s` too, without headroom.
     `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `certainty`: what other confidences
     cost, where nobody asked for one (files of former versions have `expected_alternative` instead: what is cheaper as
-    expected). `undated_alternative` costs less than the answer at a price that
-    nobody dates; `missing_prices`: machines without a price that could have been the answer.
+    expected); `for_certainty`: copies that are over 1.5 times those that hold as expected. `undated_alternative` costs
+    less than the answer at a price that nobody dates; `missing_prices`: machines without a price that could have been
+    the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
@@ -352,6 +353,7 @@ class ServicePlan(Sealed):
     confidence: float = 0.5
     missed_confidence: float | None = None
     certainty: list[CertaintyPrice] = []
+    for_certainty: CopiesForCertainty | None = None
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]

@@ -85,6 +85,24 @@ def test_the_price_of_certainty_is_true_of_any_market(asked: ServeRequest) -> No
     test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked)
 
 
+def test_copies_that_only_move_a_percentile_are_those_beyond_what_holds_as_expected_on_the_same_machines() -> None:
+    asked = ServeRequest("llama-3.1-8b", 60.0, 1000, 200, "ttft.p95<80ms,tpot.p95<40ms", gpus=["H100"])
+    plan = plan_serve(asked)
+    found, answer = plan.for_certainty, plan.answer
+    assert found is not None
+    few = next(d for d in sure(asked, 0.5).deployments if (d.instance, d.layout) == (answer.instance, answer.layout))
+    assert (found.expected_replicas, found.replicas) == (few.replicas, answer.replicas)
+    assert found.replicas > 1.5 * found.expected_replicas
+    assert (found.expected_s, found.all_s) == pytest.approx(
+        [d.latency[found.limit].value for d in (few, answer)], rel=1e-9
+    )
+    assert found.limit == answer.binding
+    more = found.replicas - found.expected_replicas
+    assert f"{more} only move {found.limit} from" in page_as_text(plan_page(plan), 200)
+    roomy = replace(asked, slo="ttft.p95<2s,tpot.p95<40ms")
+    assert plan_serve(roomy).for_certainty is None
+
+
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
     asked = replace(CHAT, slo="tpot.p95<9.6ms", gpus=["H200"])
     plan = plan_serve(asked)
