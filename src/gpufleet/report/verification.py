@@ -8,6 +8,7 @@ from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.words import exact_time
 from gpufleet.results.base import Figure
+from gpufleet.results.flips import FlipWinner
 from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 
 
@@ -49,7 +50,7 @@ def value_text(figure: Figure) -> str:
     return duration(figure.value)
 
 
-def machines_of(deployment: VerifiedDeployment) -> str:
+def machines_of(deployment: VerifiedDeployment | FlipWinner) -> str:
     """How many of which machines."""
     return f"{deployment.instance_count}x {deployment.cloud} {deployment.instance.removeprefix('Standard_')}"
 
@@ -60,7 +61,7 @@ def notes(found: Verification) -> Iterator[str]:
         if not deployment.is_kept:
             yield needed_words(deployment)
     if found.drawn is not None:
-        yield from drawn_words(found.drawn)
+        yield from drawn_words(found.drawn, found.deployments[0])
     number = found.deployments[0].num_requests if found.deployments else 0
     yield (
         f"{number:,} requests at the planned rate, dealt out by "
@@ -68,11 +69,15 @@ def notes(found: Verification) -> Iterator[str]:
     )
 
 
-def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:
+def drawn_words(drawn: DrawnSpeeds, answer: VerifiedDeployment) -> Iterator[str]:
     """How surely the answer holds where its engine is faster or slower than expected, and what fewer machines do."""
     wanted, draws = percent(drawn.confidence), f"{drawn.num_draws} draws of the engine's speed"
     is_enough = drawn.kept_draws >= drawn.confidence * drawn.num_draws
-    if is_enough:
+    if drawn.planned is not None:
+        before = f"{machines_of(drawn.planned)} ({usd_per_hour(drawn.planned.usd_per_hour)})"
+        said = f"{machines_of(answer)} instead of {before}"
+        yield f"{said}: every limit holds in {drawn.kept_draws} of {draws} ({wanted} wanted)."
+    elif is_enough:
         yield f"Every limit holds in {drawn.kept_draws} of {draws} ({wanted} wanted)."
     else:
         yield f"Every limit holds in only {drawn.kept_draws} of {draws}: replays do not confirm {wanted}."
