@@ -198,7 +198,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("shape", "replicas", where="text"),
         Column("spare", "spare", align="right", priority=2, where="text"),
         Column("range", "range", where="text"),
-        Column("binds", "binds", priority=4, where="text"),
+        Column("binds", "set by", priority=4, where="text"),
     ]
     rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.every_plan)]
     shown = any(row["shares"] for row in rows)

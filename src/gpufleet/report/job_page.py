@@ -56,7 +56,7 @@ from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.units import DAY
 
 BINDING = {
-    "deadline": "The deadline binds: fewer machines would be late.",
+    "deadline": "The deadline sets the number: fewer machines would be late.",
     "one_machine": "One machine is enough: it finishes in time.",
     "starting": (
         "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
@@ -187,7 +187,7 @@ def screen_tables(
         *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows or words.screen_rows),
         *words.started(plan),
-        screen_rejections(plan.rejections, details, width),
+        *screen_rejections(plan.rejections, details, width),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
@@ -468,7 +468,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("unit_cost", own.unit_header, align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
-        Column("binding_limit", "binds", priority=10),
+        Column("binding_limit", "set by", priority=10),
         *PRICE_DAYS,
     ]
 

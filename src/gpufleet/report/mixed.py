@@ -147,7 +147,7 @@ def place_lines(mix: MixedDeployment) -> list[str]:
 def layout(d: Deployment) -> str:
     """Replicas, formats, what binds, and the grade."""
     return (
-        f"{count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; binds: {d.binding_limit}. "
+        f"{count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; set by {d.binding_limit}. "
         f"{grade_line(d.grade)}"
     )
 

@@ -17,7 +17,7 @@ from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
-from gpufleet.report.screen import lines_over
+from gpufleet.report.screen import lines_over, rejected_note
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
@@ -58,10 +58,11 @@ def plan_page(
     on_today = [*verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         asked = [*drawn_front(plan, width), *further]
-        said = screen_notes(plan, WORDS, plan.notes, today)
+        said = screen_notes(plan, WORDS, not_among_reasons(plan), today)
 
         def screen(over: int) -> Page:
-            return Page(headline(plan), own_screen(plan, details, width, num_rows, over), said, on_today)
+            tables = own_screen(plan, details, width, num_rows, over)
+            return Page(headline(plan), tables, [*rejected_note(plan.rejections, over), *said], on_today)
 
         fitting = screen(0 if details else lines_over(screen, width))
         return replace(fitting, tables=[*asked, *today_tables(plan), *fitting.tables, *explained])
@@ -222,9 +223,13 @@ def columns_of(deployments: Sequence[Deployment], today: Today | None = None) ->
 
 def notes_said(plan: ServePlan, today: date | None) -> list[str]:
     """Notes, but for those that stand among the reasons."""
+    return notes(plan, WORDS, not_among_reasons(plan), today)
+
+
+def not_among_reasons(plan: ServePlan) -> list[str]:
+    """What is said of a plan beside the reasons for its answer."""
     among_reasons = plan.quality_costs.get(plan.answer.weight_format) if plan.deployments else None
-    said = [note for note in plan.notes if note != among_reasons]
-    return notes(plan, WORDS, said, today)
+    return [note for note in plan.notes if note != among_reasons]
 
 
 WORDS = ServiceWords(

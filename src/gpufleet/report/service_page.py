@@ -41,11 +41,13 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
     ask_line,
+    fewer_levers,
     is_crowded,
     latency_line,
     lines_over,
     price_day_lines,
     price_table,
+    rejected_note,
     screen_ranking,
     screen_rejections,
 )
@@ -67,6 +69,7 @@ from gpufleet.report.service_reasons import (
     kind,
     own_line,
     risk_line,
+    sets_the_number,
     spot_line,
     steadier_line,
     surer_line,
@@ -144,7 +147,7 @@ def service_page(
 
         def screen(over: int) -> Page:
             tables = screen_tables(plan, words, details, width, num_rows, started, over)
-            return Page(headline(plan, words), tables, said)
+            return Page(headline(plan, words), tables, [*rejected_note(plan.rejections, over), *said])
 
         fitting = screen(0 if details else lines_over(screen, width))
         return replace(fitting, tables=[*fitting.tables, *explained])
@@ -168,7 +171,7 @@ def screen_tables(
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each, fewer by what is `over`; `details` are in full."""
     own, has_limits = words.reasons(plan), Detail.LIMITS in details
-    bill = bill_table(plan, width)
+    bill = bill_table(plan, width, fewer_levers(over))
     why = (
         why_table(plan, own)
         if has_limits
@@ -181,7 +184,7 @@ def screen_tables(
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, over),
         *bill_tables(plan),
         *started,
-        screen_rejections(plan.rejections, details, width, over),
+        *screen_rejections(plan.rejections, details, width, over),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
@@ -192,7 +195,7 @@ def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool, is_bri
     In brief without what nobody doubts or asked for.
     """
     d = plan.deployments[0]
-    binds = f"{d.binding_limit} binds." if d.binding in plan.objectives else binding_line(plan, d)
+    binds = f"{sets_the_number(d)}." if d.binding in plan.objectives else binding_line(plan, d)
     is_spot_cheaper = plan.spot_alternative is not None and plan.spot_alternative.usd_per_hour < d.usd_per_hour
     lines = [
         own.layout,

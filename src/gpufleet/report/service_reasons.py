@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 MOSTLY_IDLE_RATIO = 0.2
 UNMEASURED = "roofline"
 BINDING = {
-    "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
-    "KV room": "KV room binds: with more load, a burst would wait for KV memory.",
-    "engine_batch": "The engine's largest batch binds: memory would hold more sequences.",
+    "load": "Load sets the number: 95% of what a replica sustains.",
+    "KV room": "KV room sets the number: beyond, a burst would wait for memory.",
+    "engine_batch": "The engine's largest batch sets the number: memory would hold more.",
     "one_replica": "One replica is enough: no limit is near.",
     "one_machine": "One machine is enough: no limit is near.",
     "spare_machines": "Redundancy (--spare-machines, --zones) sets the number: one machine would carry the load.",
@@ -96,10 +96,15 @@ def beside_rate(spare_ratio: float) -> str:
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
     if d.binding in broken_at_high_end(plan, d):
-        return f"{d.binding_limit} binds: it is the first limit to break, and it breaks at the high end of its range."
+        return f"{sets_the_number(d)}: it is the first limit to break, and it breaks at the high end of its range."
     if d.binding in plan.objectives:
-        return f"{d.binding_limit} binds: with more load on a replica it is the first limit to break."
+        return f"{sets_the_number(d)}: with more load on a replica it is the first limit to break."
     return BINDING.get(d.binding, f"Binding limit: {d.binding_limit}.")
+
+
+def sets_the_number(d: RentedService) -> str:
+    """Which limit decides how many replicas are rented."""
+    return f"{d.binding_limit} sets the number"
 
 
 def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
@@ -175,15 +180,17 @@ def surer_line(plan: ServicePlan) -> list[str]:
     if cheapest.likely_usd_per_hour >= d.likely_usd_per_hour or cheapest.usd_per_hour >= d.usd_per_hour:
         return []
     more = percent(d.usd_per_hour / cheapest.usd_per_hour - 1)
-    price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} ({machines(cheapest)})"
+    price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} for {machines(cheapest)}"
     less = f"breaks at {percent(HIGH_END)}" if cheapest.is_tight else "holds less surely"
-    return [f"{more} dearer than {price}, which {less} (--steady 0 takes it)."]
+    return [f"{more} over {price} (--steady 0), which {less}."]
 
 
 def aged_row_line(plan: ServicePlan) -> list[str]:
-    """The first row that costs less by its list and counts more by now."""
-    d = plan.deployments[0]
+    """The first row that costs less by its list and counts more by now, unless it is told above as cheaper if true."""
+    d, told = plan.deployments[0], plan.undated_alternative
     for row, other in enumerate(plan.deployments[1:], 2):
+        if told is not None and (other.cloud, other.instance) == (told.cloud, told.instance):
+            return []
         if other.usd_per_hour < d.usd_per_hour and other.likely_usd_per_hour > d.likely_usd_per_hour:
             price = f"{about(other)}{usd_per_hour(other.usd_per_hour)}, price of {other.price_day}"
             return [f"Row {row} costs less by its list: {price}, {aged_words(other)} by now."]

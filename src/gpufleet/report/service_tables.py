@@ -125,7 +125,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("unit_cost", own.unit_header, align="right", priority=6, where="text"),
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
-        Column("binding_limit", "binds", priority=10),
+        Column("binding_limit", "set by", priority=10),
         *PRICE_DAYS,
     ]
 

@@ -156,7 +156,9 @@ def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_
     d = plan.answer
     assert (d.instance_count, d.is_tight, d.binding_limit) == (1, True, "ttft.p95")
     words = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert "ttft.p95 binds: it is the first limit to break, and it breaks at the high end of its range" in words
+    assert (
+        "ttft.p95 sets the number: it is the first limit to break, and it breaks at the high end of its range" in words
+    )
     assert "no limit is near" not in words
 
 
