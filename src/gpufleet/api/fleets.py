@@ -87,7 +87,9 @@ def plan_fleet(
         for model, encoder in enumerate(encoders, len(plans))
     ]
     shares = [SHARING] if any(group.shared is not None for group in found.groups) else []
-    fleet = fleet_plan(plans, encoder_plans, pairs, found, budget_usd_per_hour, tables.sources, shares)
+    fleet = fleet_plan(
+        plans, encoder_plans, pairs, [e.pair for e in encoders], found, budget_usd_per_hour, tables.sources, shares
+    )
     started = with_launches(fleet.shared, found.groups, writers, pairs)
     doubts = doubts_of([*started, *(d for plan in fleet.every_plan for d in plan.deployments[:1])])
     return FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -26,11 +28,13 @@ from gpufleet.optimize.size import (
     without_caution,
 )
 from gpufleet.performance.queueing import normal_quantile
+from gpufleet.performance.uncertainty import Bounds
 from gpufleet.records import dataclass
 
 TOLD = (EXPECTED, 0.7, 0.8, HIGH_END)
 """The confidences whose prices stand side by side."""
 MANY_MORE = 1.5
+MOST_TOLD, HALVINGS, DIGITS = 0.99, 20, 9
 
 
 @dataclass(frozen=True)
@@ -130,3 +134,37 @@ def copies_for_certainty(question: AnyQuestion, solution: AnySolution) -> Copies
     if few is None or every is None:
         return None
     return CopiesForCertainty(limit, replicas, few.objectives_s[limit], p.replicas, every.objectives_s[limit])
+
+
+def held_confidence(
+    found: Capacity, row: int, requests_per_s: float, bounds: Mapping[str, Bounds], promised: float
+) -> float:
+    """The confidence c up to which one replica keeps every limit at a rate: as promised at least, `MOST_TOLD` at most.
+
+    Steps that are high ^ (z(c) / z(0.9)) times as slow just keep it, found by halving   [1].
+    """
+
+    def holds(confidence: float) -> bool:
+        power = normal_quantile(confidence) / normal_quantile(HIGH_END)
+        late = {metric: float(b.high_ratio[row]) ** power for metric, b in bounds.items()}
+        return rate_within_limits(found, row, late["latency"], late) >= requests_per_s
+
+    low, high = promised, MOST_TOLD
+    if holds(high):
+        return high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def held_together(held: Iterable[tuple[Hashable, float]]) -> float:
+    """How surely all hold at once, each by what errs alike: the least of those that do, apart from all others   [1].
+
+    >>> held_together([("vllm on L4", 0.8), ("vllm on L4", 0.9), ("vllm on H100", 0.9)])
+    0.72
+    """
+    least: dict[Hashable, float] = {}
+    for alike, confidence in held:
+        least[alike] = min(confidence, least.get(alike, 1.0))
+    return round(math.prod(least.values()), DIGITS)

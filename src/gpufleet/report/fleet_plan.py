@@ -108,7 +108,12 @@ def headline(fleet: FleetPlan) -> str:
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
-    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}."
+    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}.{sure_words(fleet)}"
+
+
+def sure_words(fleet: FleetPlan) -> str:
+    """How surely all models keep their limits at once."""
+    return "" if fleet.held_together is None else f" All hold at once with {percent(fleet.held_together)} confidence."
 
 
 def title(fleet: FleetPlan) -> str:
@@ -134,6 +139,11 @@ def facts(fleet: FleetPlan) -> list[Fact]:
     saved = [Fact("Saved by sharing", percent(1 - fleet.usd_per_hour / apart), f"{usd_per_hour(apart)} apart")]
     return [
         Fact("Per hour", usd(fleet.usd_per_hour)),
+        *(
+            []
+            if fleet.held_together is None
+            else [Fact("All hold at once", percent(fleet.held_together), "confidence")]
+        ),
         Fact("Models", str(len(fleet.every_plan)), budget_note(fleet)),
         *(saved if fleet.shared else []),
         *(model_fact(fleet, index, plan) for index, plan in enumerate(fleet.every_plan) if plan.deployments),
@@ -277,6 +287,14 @@ def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
     }
 
 
+def held_line(fleet: FleetPlan) -> list[str]:
+    """How surely each model holds, and which err together."""
+    if fleet.held_together is None:
+        return []
+    each = ", ".join(f"{name_of(fleet, i)} {percent(c)}" for i, c in enumerate(fleet.held_confidences))
+    return [f"Holds: {each}; copies of one engine on one GPU err together, all others apart."]
+
+
 def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     """What is to be said of each model once, prices with dates, the hash."""
     said = dict.fromkeys(note for plan in fleet.every_plan for note in plan.notes)
@@ -286,6 +304,7 @@ def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     )
     return [
         *own,
+        *held_line(fleet),
         *assumed,
         *dated_sources(fleet.price_sources, today),
         f"Hash of inputs and prices: {fleet.input_hash}.",
