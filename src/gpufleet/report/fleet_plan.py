@@ -16,7 +16,7 @@ from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, marked, place, try_first
+from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, try_first
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
 from gpufleet.report.service_reasons import kind
@@ -237,13 +237,17 @@ def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
     cells |= {"price_as_of": None if d is None else d.stated_price_day}
     cells |= {"name": name_of(fleet, index) + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
-    return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
+    return cells | (
+        answer_cells(d, plan.confidence)
+        if d is not None
+        else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER}
+    )
 
 
 ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare", "range", "binds")
 
 
-def answer_cells(d: RentedService) -> dict[str, object]:
+def answer_cells(d: RentedService, confidence: float) -> dict[str, object]:
     """Machines and price of a model's own deployment."""
     return {
         "price": marked(d, usd(d.usd_per_hour)),
@@ -253,7 +257,7 @@ def answer_cells(d: RentedService) -> dict[str, object]:
         "gpus": gpus(d),
         "shape": f"{d.replicas}x {d.layout}" if isinstance(d, Deployment) else f"{d.replicas}x",
         "spare": percent(d.spare_ratio),
-        "range": "tight" if d.is_tight else "holds",
+        "range": range_word(d.is_tight, confidence),
         "binds": d.binding_limit,
     }
 

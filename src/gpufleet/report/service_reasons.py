@@ -115,7 +115,7 @@ def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
 def steadier_line(plan: ServicePlan) -> list[str]:
     """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
     prices = [usd_per_hour(d.usd_per_hour) for d in plan.deployments]
-    return tight_row(plan.deployments, prices, tight_words(plan), "keeps its limits")
+    return tight_row(plan.deployments, prices, tight_words(plan), "keeps its limits", plan.confidence)
 
 
 def tight_words(plan: ServicePlan) -> str:

@@ -12,7 +12,8 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.report.numbers import significant, usd, usd_per_hour
-from gpufleet.report.plan import plan_page
+from gpufleet.report.plan import own_columns, plan_page
+from gpufleet.report.service_tables import ranking_table
 from gpufleet.report.text import page_as_text
 
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<40s", rows=40)
@@ -185,7 +186,11 @@ def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plan_serve(rare)))
     assert "Holds at 90% confidence." in words[0.9]
     assert "Tight" not in words[0.9]
-    assert "Tight: holds as expected, breaks at 90%." in words[0.5]
+    assert "Holds as expected, breaks at 90%." in words[0.5]
+    assert "tight" not in words[0.5].lower()
+    assert {row["verdict"] for row in ranking_table(sure(asked, 0.5), own_columns(sure(asked, 0.5))).rows} == {
+        "holds", "expected",
+    }  # fmt: skip
     assert "confidence 0.9 plans for it" in words[0.5]
     assert "Certainty" not in words[0.9] + words[0.5]
     assert f"Certainty (--confidence), an hour: as expected {usd(cheap)}, " in said
