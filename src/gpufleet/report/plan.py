@@ -10,7 +10,7 @@ from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.levers import bill_table
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables, total
-from gpufleet.report.numbers import amount, count, several, usd, usd_per_hour
+from gpufleet.report.numbers import amount, count, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
@@ -22,6 +22,7 @@ from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
     answer_tables,
+    any_asked,
     facts_of,
     notes,
     screen_notes,
@@ -137,20 +138,31 @@ def lengths_text(plan: ServePlan) -> str:
 def asked_text(plan: ServePlan) -> str:
     """The model, its rate, and how long requests are, with the spread that counts as much as the mean."""
     kinds = f" in {plan.num_classes} classes" if plan.num_classes > 1 else ""
-    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{kinds}, {spread_text(plan)}"
+    return f"{any_asked(plan)}{kinds}, {spread_text(plan)}"
 
 
 def spread_text(plan: ServePlan) -> str:
-    """Tokens of prompts and answers, the 95th percentile where they differ, and that nobody said so.
+    """Tokens of prompts and answers with their spread, where they differ: that nobody said it, or what somebody did.
 
     Of several classes the means.
     """
-    ends = {"input": plan.input_p95_tokens, "output": plan.output_p95_tokens}
-    said = {name: [] if p95 is None else [f"p95 {count(p95)}"] for name, p95 in ends.items()}
+    ends = {
+        "input": (plan.input_p90_tokens, plan.input_p95_tokens),
+        "output": (plan.output_p90_tokens, plan.output_p95_tokens),
+    }
+    said = {name: percentile_words(name not in plan.lengths_assumed, *tokens) for name, tokens in ends.items()}
     for name in plan.lengths_assumed[:1]:
         said[name] = [*said[name], AS_PUBLISHED]
     prompts, answers = (f" ({' '.join(words)})" if words else "" for words in said.values())
     return f"{amount(plan.input_tokens)} tokens in{prompts}, {amount(plan.output_tokens)} out{answers}"
+
+
+def percentile_words(is_stated: bool, p90: float | None, p95: float | None) -> list[str]:
+    """How far tokens spread around their mean; where it was said, that it is the mean."""
+    if p95 is None:
+        return []
+    stated = [f"mean; p90 {count(p90)},"] if is_stated and p90 is not None else []
+    return [*stated, f"p95 {count(p95)}"]
 
 
 def headline(plan: ServePlan) -> str:

@@ -63,11 +63,14 @@ from gpufleet.report.search import (
 from gpufleet.report.service_reasons import (
     aged_row_line,
     binding_line,
+    busy_words,
     capacity_line,
     hours_line,
+    hours_words,
     idle_line,
     kind,
     own_line,
+    price_words,
     risk_line,
     sets_the_number,
     spot_line,
@@ -256,7 +259,7 @@ def headline(plan: P, words: ServiceWords[P]) -> str:
     if not plan.deployments:
         return f"{words.asked(plan)}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
+    price = f"{price_words(d)}, {total(d, usd_per_month, d.usd_per_month)}"
     sure = verdict(plan, d.is_tight)
     return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}. {sure}"
 
@@ -266,7 +269,8 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    each = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
+    alone = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
+    each = hours_words(d) or alone
     return [
         verdict_of(plan),
         Fact("Per hour", total(d, usd, d.usd_per_hour), each),
@@ -359,7 +363,7 @@ def notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | No
 
 def any_asked(plan: ServicePlan) -> str:
     """What was asked of any model."""
-    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{busy_words(plan)}"
 
 
 def any_work(plan: ServicePlan) -> str:

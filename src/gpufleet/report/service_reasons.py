@@ -26,11 +26,12 @@ from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
 from gpufleet.results.levers import CertaintyPrice
 from gpufleet.results.plan import RentedService, ServicePlan
+from gpufleet.units import DAY, HOUR
 
 if TYPE_CHECKING:
     from gpufleet.results.plan_changes import PlanChanges
 
-MOSTLY_IDLE_RATIO = 0.2
+MOSTLY_IDLE_RATIO, ROUNDED = 0.2, 6
 UNMEASURED = "roofline"
 BINDING = {
     "load": "Load sets the number: 95% of what a replica sustains.",
@@ -219,11 +220,34 @@ def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
 
 
 def hours_line(d: RentedService) -> list[str]:
-    """What is paid at the peak and off it, where they differ."""
-    if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
+    """What is kept off the peak; what is paid then stands beside the price."""
+    if d.quiet_instance_count is None:
         return []
-    kept = f"kept off peak: {count(d.quiet_instance_count)} of {plural(d.instance_count, 'machine')}"
-    return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+    return [f"Kept off peak: {count(d.quiet_instance_count)} of {plural(d.instance_count, 'machine')}."]
+
+
+def busy_words(plan: ServicePlan) -> str:
+    """The hours of a day at the full rate, and the rate of the others, where hours differ."""
+    if plan.mean_requests_per_s is None or not plan.deployments:
+        return ""
+    busy = plan.deployments[0].busy_time_ratio
+    quiet = (plan.mean_requests_per_s - busy * plan.rate_requests_per_s) / (1 - busy)
+    return f" ({amount(round(busy * DAY / HOUR, ROUNDED))} h a day, else {amount(round(quiet, ROUNDED))}/s)"
+
+
+def price_words(d: RentedService) -> str:
+    """What an hour costs; where hours differ, the mean and what it is made of."""
+    mean = total(d, usd_per_hour, d.usd_per_hour)
+    hours = hours_words(d)
+    return f"{mean} on average ({hours})" if hours else mean
+
+
+def hours_words(d: RentedService) -> str:
+    """What is paid at the peak and off it, where they differ; "" where they do not."""
+    if d.busy_usd_per_hour is None or d.busy_usd_per_hour == d.usd_per_hour:
+        return ""
+    quiet_usd = (d.usd_per_hour - d.busy_time_ratio * d.busy_usd_per_hour) / (1 - d.busy_time_ratio)
+    return f"{total(d, usd, d.busy_usd_per_hour)} at the peak, {total(d, usd, quiet_usd)} off it"
 
 
 def own_line(d: RentedService) -> list[str]:

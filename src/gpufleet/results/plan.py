@@ -390,7 +390,7 @@ class ServePlan(ServicePlan):
     cheaper than every deployment where there are. `today`: what runs now, where it was said. `pools`: prefill and
     decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
     from request to request, `lengths_assumed`: which of them as in published traces, since nobody said how;
-    `num_classes` of requests are told apart, and of one kind of request alone the 95th percentile is said.
+    `num_classes` of requests are told apart, and of one kind of request alone percentiles are said.
     `levers`: single changes of the question that save more than a quarter, the best first; `edges`: limits beside which
     the choice changes. `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its
     requests replayed, where that was asked for.
@@ -402,7 +402,9 @@ class ServePlan(ServicePlan):
     num_classes: int = 0
     lengths_differ: list[str] = []
     lengths_assumed: list[str] = []
+    input_p90_tokens: float | None = None
     input_p95_tokens: float | None = None
+    output_p90_tokens: float | None = None
     output_p95_tokens: float | None = None
     quality_costs: dict[str, str] = {}
     deployments: list[Deployment]
