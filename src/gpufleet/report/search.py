@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.provenance import day_in_words
-from gpufleet.report.numbers import count, plural
+from gpufleet.report.numbers import count, percent, plural
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
 from gpufleet.results.plan import PriceSource, RejectionCount, ServePlan, ServicePlan
@@ -50,8 +51,9 @@ def relaxation_table(plan: ServicePlan, lower: str = "", engines: str = "") -> T
     ]
     rows = [r.model_dump() for r in plan.relaxations]
     together = any(r.together for r in plan.relaxations)
-    how = "No single one is enough: all of these are needed together." if together else "Any one of these is enough."
-    notes = [how] if len(rows) > 1 else []
+    sure = "" if plan.confidence <= EXPECTED else f", at {percent(plan.confidence)} confidence"
+    how = "No single one is enough: all of these are needed together" if together else "Any one of these is enough"
+    notes = [f"{how if len(rows) > 1 else 'This is enough'}{sure}."] if rows else []
     notes += [TIGHTER] if any(r.asked_s is not None for r in plan.relaxations) else []
     notes += untried_line(plan, lower, engines) if lower else []
     return Table(columns, rows, "The smallest change that helps", notes, empty=NOTHING_HELPS)
