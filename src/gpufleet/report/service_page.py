@@ -26,7 +26,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.price_lines import price_lines
+from gpufleet.report.price_lines import kind, price_lines
 from gpufleet.report.rented import (
     NARROW_PAGE,
     rented_fact,
@@ -68,7 +68,6 @@ from gpufleet.report.service_reasons import (
     hours_line,
     hours_words,
     idle_line,
-    kind,
     own_line,
     price_words,
     risk_line,

@@ -67,12 +67,6 @@ def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     return f"nothing on offer serves it. Most common reason: {first.reason} (nearest: {first.best})."
 
 
-def kind(d: RentedService) -> str:
-    """The price kind in words, with the machines that are bought on demand beside spot."""
-    beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
-    return d.price_kind.replace("_", " ") + beside
-
-
 def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry as surely as the plan promises, and as expected, beside what is asked."""
     busiest, wanted = plan.busiest_requests_per_s, wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)

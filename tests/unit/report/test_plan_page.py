@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Any
 
@@ -164,6 +165,18 @@ def test_only_lengths_of_which_nobody_said_how_they_spread_are_assumed(assumed: 
     lines = " ".join(assumed_line(plan(deployment(), lengths_assumed=assumed, inputs=spread)))
     option = "--out" if said == "answers" else "--in"
     assert (f"{said} spread: as published (or {option} fixed=N)" in lines) == bool(said)
+
+
+def test_what_is_cheaper_if_true_says_how_many_of_its_machines_are_not_on_spot() -> None:
+    beside = deployment(instance_count=5, price_kind="spot", steady_instance_count=3, usd_per_hour=30.0)
+    assert "spot (3 of them on demand): $30.00/h" in words(plan(deployment(), undated_alternative=beside))
+
+
+def test_an_end_that_nobody_knows_says_how_far_the_figure_goes_at_least() -> None:
+    latency = {"ttft.p95": seconds(0.2, math.inf), "tpot.p95": seconds(0.02, 0.03)}
+    said = words(plan(deployment(latency=latency, is_tight=True)), details=frozenset())
+    assert "-over 2,000) ms" in said
+    assert "unknown" not in said
 
 
 def test_a_wrapping_cell_loses_no_word() -> None:
