@@ -133,13 +133,17 @@ def certainty_line(plan: ServicePlan) -> list[str]:
     if len(runs) == 1:
         return [f"Certainty costs nothing: {runs[0][0]} an hour as expected and at {percent(told[-1].confidence)}."]
     said = ", ".join(f"{sure_words([x.confidence for x in same])} {price}" for price, same in runs)
-    d, expected = plan.deployments[0], told[0].winner
-    is_paid, gpu = (
-        expected is not None and expected.usd_per_hour < d.usd_per_hour,
-        "" if expected is None else expected.gpu,
-    )
-    narrower = f"; one benchmark of {d.engine} on {gpu} narrows it" if is_paid else ""
-    return [f"Certainty (--confidence), an hour: {said}{narrower}."]
+    return [f"Certainty (--confidence), an hour: {said}{measure_words(plan.deployments[0], told[0])}."]
+
+
+def measure_words(d: RentedService, expected: CertaintyPrice) -> str:
+    """What to run to know whether the machines that are cheaper as expected hold, where any are."""
+    if expected.winner is None or expected.winner.usd_per_hour >= d.usd_per_hour:
+        return ""
+    launch, gpu = getattr(d, "launch", None), expected.winner.gpu
+    if launch is None or launch.benchmark is None:
+        return f"; to know, measure {d.engine} on {gpu}"
+    return f"; to know, run '{launch.benchmark}' on {gpu}"
 
 
 def copies_line(plan: ServicePlan) -> list[str]:

@@ -194,7 +194,7 @@ def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     assert "confidence 0.9 plans for it" in words[0.5]
     assert "Certainty" not in words[0.9] + words[0.5]
     assert f"Certainty (--confidence), an hour: as expected {usd(cheap)}, " in said
-    assert "one benchmark of vllm on " in said
+    assert "; to know, run 'vllm bench serve' on " in said
     assert "Certainty costs nothing: " in free
 
 
