@@ -56,7 +56,7 @@ def plan_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
     further, explained = further_tables(plan, all_flips, most), explained_tables(plan) if explain else []
-    on_today = [*verdict_on_today(plan), *price_lines(plan)]
+    on_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         asked = [*drawn_front(plan, width), *further]
         said = screen_notes(plan, WORDS, not_among_reasons(plan), today)
@@ -79,6 +79,15 @@ def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | No
     started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True) if plan.is_feasible else []
     energy = [energy_table(plan)] if Detail.ENERGY in details else []
     return [*screen_tables(plan, WORDS, details, width, num_rows, started, over), *mixed_tables(plan), *energy]
+
+
+def sized_by_draws(plan: ServePlan) -> list[str]:
+    """What draws of the engine's speed made of the plan, where it was replayed."""
+    if plan.verification is None:
+        return []
+    from gpufleet.report.verification import sized_line
+
+    return sized_line(plan.verification)
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:

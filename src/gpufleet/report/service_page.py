@@ -269,7 +269,8 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     alone = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
-    each = hours_words(d) or alone
+    hours = hours_words(d)
+    each = f"mean of {hours}" if hours else alone
     return [
         verdict_of(plan),
         Fact("Per hour", total(d, usd, d.usd_per_hour), each),

@@ -61,7 +61,7 @@ def notes(found: Verification) -> Iterator[str]:
         if not deployment.is_kept:
             yield needed_words(deployment)
     if found.drawn is not None:
-        yield from drawn_words(found.drawn, found.deployments[0])
+        yield from drawn_words(found.drawn)
     number = found.deployments[0].num_requests if found.deployments else 0
     yield (
         f"{number:,} requests at the planned rate, dealt out by "
@@ -69,15 +69,22 @@ def notes(found: Verification) -> Iterator[str]:
     )
 
 
-def drawn_words(drawn: DrawnSpeeds, answer: VerifiedDeployment) -> Iterator[str]:
+def sized_line(found: Verification) -> list[str]:
+    """What draws of the engine's speed made of the plan: which machines in place of which, and how surely they hold."""
+    drawn = found.drawn
+    if drawn is None or drawn.planned is None:
+        return []
+    now, before = machines_of(found.deployments[0]), machines_of(drawn.planned)
+    price = usd_per_hour(drawn.planned.usd_per_hour)
+    draws = f"{drawn.kept_draws} of {drawn.num_draws} draws of the engine's speed"
+    return [f"{now} instead of {before} ({price}): every limit holds in {draws}."]
+
+
+def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:
     """How surely the answer holds where its engine is faster or slower than expected, and what fewer machines do."""
     wanted, draws = percent(drawn.confidence), f"{drawn.num_draws} draws of the engine's speed"
     is_enough = drawn.kept_draws >= drawn.confidence * drawn.num_draws
-    if drawn.planned is not None:
-        before = f"{machines_of(drawn.planned)} ({usd_per_hour(drawn.planned.usd_per_hour)})"
-        said = f"{machines_of(answer)} instead of {before}"
-        yield f"{said}: every limit holds in {drawn.kept_draws} of {draws} ({wanted} wanted)."
-    elif is_enough:
+    if is_enough:
         yield f"Every limit holds in {drawn.kept_draws} of {draws} ({wanted} wanted)."
     else:
         yield f"Every limit holds in only {drawn.kept_draws} of {draws}: replays do not confirm {wanted}."

@@ -10,8 +10,8 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.kept_plans import Tried, kept_in_replay, least_kept
 from gpufleet.api.recorded_question import request_of
 from gpufleet.domain.requests import Requests
-from gpufleet.report.plan import headline
-from gpufleet.report.verification import verification_table
+from gpufleet.report.plan import headline, plan_page
+from gpufleet.report.verification import sized_line
 from gpufleet.simulate.generated import requests_of
 
 FLEETS = {
@@ -76,7 +76,8 @@ def test_draws_size_a_plan_and_its_question_gives_it_again(way: str) -> None:
     assert drawn.sufficient_instance_count is None
     assert drawn.kept_draws >= drawn.confidence * drawn.num_draws
     assert sized.answer.sure_requests_per_s >= sized.rate_requests_per_s * (1 - 1e-9)
-    words = " ".join(verification_table(sized.verification).notes)
+    [words] = sized_line(sized.verification)
+    assert words in plan_page(sized).leading
     assert f"instead of {drawn.planned.instance_count}x " in words
     assert f"in {drawn.kept_draws} of 20 draws" in words
     basis = sized.with_basis().basis
