@@ -58,8 +58,8 @@ def test_no_dollar_is_left_and_the_rate_is_said(words: tuple[str, ...], ask_gpuf
     assert "$" in plain.stdout
     assert "$" not in done.stdout
     said = " ".join(done.stdout.split())
-    assert "Money is in EUR at 0.92 EUR per USD, the rate that you state; prices are held in USD." in said
-    assert "USD" not in said.replace("EUR per USD, the rate that you state; prices are held in USD.", "")
+    assert "Money is in EUR at 0.92 EUR per USD, as you state; prices are held in USD." in said
+    assert "USD" not in said.replace("EUR per USD, as you state; prices are held in USD.", "")
 
 
 @pytest.mark.parametrize("words", [SERVE, BATCH, CATALOG], ids=["serve", "batch", "catalog"])

@@ -35,7 +35,7 @@ def test_the_file_of_a_mix_holds_each_part_with_its_share(ask_gpufleet: RunGpufl
 
 
 def test_a_mix_over_the_budget_is_no_answer_and_is_told(ask_gpufleet: RunGpufleet) -> None:
-    done = ask_gpufleet(*ASKED, "--budget", "150/h")
+    done = ask_gpufleet(*ASKED, "--budget", "150/h", "--confidence", "0.5")
     assert done.returncode == 3
     assert "Two offers together would cost" in done.stdout
     assert "everything that can serve it needs more machines than" in " ".join(done.stdout.split())

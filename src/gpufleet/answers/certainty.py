@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.answers.flips import winner_of
-from gpufleet.optimize.certainty import price_of_certainty
+from gpufleet.optimize.certainty import copies_for_certainty, price_of_certainty
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.flips import Winner
 from gpufleet.optimize.service import AnyQuestion, AnySolution
-from gpufleet.results.levers import CertaintyPrice, CheapestThen
+from gpufleet.results.levers import CertaintyPrice, CheapestThen, CopiesForCertainty
 
 
 def certainty_of(question: AnyQuestion, solution: AnySolution, contest: Contest) -> list[CertaintyPrice]:
@@ -17,6 +17,12 @@ def certainty_of(question: AnyQuestion, solution: AnySolution, contest: Contest)
         CertaintyPrice(confidence=x.confidence, winner=None if x.winner is None else cheapest_then(question, x.winner))
         for x in found
     ]
+
+
+def many_more_copies(question: AnyQuestion, solution: AnySolution) -> CopiesForCertainty | None:
+    """Copies that are rented for certainty alone, where they are many."""
+    found = copies_for_certainty(question, solution)
+    return None if found is None else CopiesForCertainty(**vars(found))
 
 
 def cheapest_then(question: AnyQuestion, winner: Winner) -> CheapestThen:

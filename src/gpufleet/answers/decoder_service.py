@@ -40,7 +40,12 @@ def lengths_of(classes: Sequence[RequestClass]) -> dict[str, Any]:
     return {
         "lengths_differ": [name for name, spread in differ.items() if spread],
         "lengths_assumed": [name for name, t in differ.items() if any(isinstance(c, AssumedCounts) for c in t)],
-        **{f"{name}_p95_tokens": spread[0].at("p95") for name, spread in differ.items() if spread and is_one_kind},
+        **{
+            f"{name}_{end}_tokens": spread[0].at(end)
+            for name, spread in differ.items()
+            for end in ("p90", "p95")
+            if spread and is_one_kind
+        },
     }
 
 

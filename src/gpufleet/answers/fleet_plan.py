@@ -6,12 +6,18 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rented import machines_of
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.answers.service_plan import Context
+from gpufleet.domain.instance import Instance
+from gpufleet.optimize.certainty import held_confidence, held_together
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
+from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import Shortfall
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import operate
 from gpufleet.optimize.together import SharedMachines, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
@@ -25,6 +31,7 @@ def fleet_plan(
     plans: Sequence[ServePlan],
     encoder_plans: Sequence[EncoderServePlan],
     solved: Sequence[SolvedWriter],
+    solved_encoders: Sequence[tuple[EncoderServeQuestion, EncoderServeSolution]],
     together: Together,
     budget_usd_per_hour: float | None,
     sources: Mapping[str, Source],
@@ -37,11 +44,14 @@ def fleet_plan(
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
     own = price_days([d for plan in every for d in plan.deployments[:1]])
     used = [*own, *((s.price_source, s.price_as_of) for s in shared)]
+    held = held_by_models([*solved, *solved_encoders], together)
     return FleetPlan(
         plans=list(plans),
         encoder_plans=list(encoder_plans),
         shared=shared,
         missing=[missing_machines(shortfall) for shortfall in together.missing],
+        held_confidences=[confidence for _, confidence in held],
+        held_together=held_together(held) if held else None,
         usd_per_hour=total,
         usd_per_hour_apart=together.usd_per_hour_apart,
         usd_per_month=None if total is None else float(usd_per_month(total)),
@@ -50,6 +60,31 @@ def fleet_plan(
         notes=notes,
         input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
     )
+
+
+def held_by_models(
+    solved: Sequence[tuple[AnyQuestion, AnySolution]], together: Together
+) -> list[tuple[tuple[str, str], float]]:
+    """Of each model what its speed rests on, an engine on a GPU, and how surely it keeps its limits."""
+    kept: dict[int, tuple[Instance, int, int]] = {}
+    for group in together.groups:
+        if group.own is not None:
+            p = group.own.placement
+            kept |= dict.fromkeys(group.models, (p.instance, p.row, p.replicas))
+        if group.shared is not None:
+            kept |= {t.model: (group.shared.instance, t.row, t.replicas) for t in group.shared.tenants}
+    return [held_by_model(solved[model], *kept[model]) for model in sorted(kept)]
+
+
+def held_by_model(
+    solved: tuple[AnyQuestion, AnySolution], instance: Instance, row: int, replicas: int
+) -> tuple[tuple[str, str], float]:
+    """The same of one model on so many replicas of a candidate."""
+    question, solution = solved
+    found, demand, copies = solution.found, question.demand, solution.copies
+    bounds = copies.time_ratios(found.curves.batch[np.maximum(found.best, 0)])
+    rate = demand.workload.rate_requests_per_s / replicas
+    return (copies.engine(row), instance.accelerator), held_confidence(found, row, rate, bounds, demand.confidence)
 
 
 def missing_machines(found: Shortfall) -> MissingMachines:

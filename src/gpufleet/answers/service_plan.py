@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.certainty import many_more_copies
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.relaxations import relaxations
@@ -81,6 +82,7 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         busiest_requests_per_s=demand.busiest_requests_per_s or None,
         confidence=demand.confidence,
         missed_confidence=asked.missed_confidence,
+        for_certainty=many_more_copies(question, solution),
         inputs=asked.inputs,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         deployments=deployments,

@@ -15,6 +15,7 @@ from gpufleet.results.verification import Verification
 
 if TYPE_CHECKING:
     from gpufleet.api.prepared import Prepared
+    from gpufleet.optimize.demand import Demand
     from gpufleet.pricing.token_price import TokenPrice
 
 
@@ -77,14 +78,14 @@ class ServeAnswer(ServePlan):
 
         return against_tokens(self._prepared, price)
 
-    def verify(self, trace: Requests | None = None) -> Verification:
+    def verify(self, trace: Requests | None = None, promised: Demand | None = None) -> Verification:
         """The answer and the next two with their requests replayed: drawn ones, and those of a trace too."""
-        from gpufleet.api.verification import Promise, verification
+        from gpufleet.api.verification import verification
 
-        question, demand = self._prepared.question, self._prepared.question.demand
-        promise = Promise(demand.confidence, demand.headroom_ratio)
-        tables = self._prepared.tables
-        return verification(list(self.deployments), question.model.arch, demand.workload, tables, trace, promise)
+        question, tables = self._prepared.question, self._prepared.tables
+        demand = question.demand
+        rows, arch = list(self.deployments), question.model.arch
+        return verification(rows, arch, demand.workload, tables, trace, promised or demand)
 
     def to_json(self) -> str:
         """The plan as JSON, which `gpufleet explain` reads."""

@@ -25,16 +25,20 @@ from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
 from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, DEFAULT_STEADY, PlanRequest
 from gpufleet.questions.words import refuse_out_of_range, words_of
-from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
+from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, Bounds, in_full
 
 MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
+PLAYED = Bounds(1e-3, 1e3, "times its rate")  # not a conversion
 T = TypeVar("T", Demand, Purse)
 
 
 def demand_of(request: ServeRequest, arch: Architecture) -> Demand:
     """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
-    return with_slack(request, workload_of(request.kinds, arch))
+    played = tuple(sorted((request.played or {}).items()))
+    for name, ratio in played:
+        PLAYED.refuse_outside(ratio, f"what {name} carries in a replay", ratio)
+    return replace(with_slack(request, workload_of(request.kinds, arch)), played=played)
 
 
 def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
@@ -204,7 +208,8 @@ def sensible_size(request: ServiceRequest) -> SensibleSize:
 def further_inputs(request: ServeRequest, demand: Demand) -> list[InputRow]:
     """What few questions state."""
     classes = [(f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name]
-    return [*classes, *stated_rows(request, WriterRequest, ServeRequest), *slack_rows(request)]
+    played = [("carried in replay", "played", f"{name} x {ratio!r}", True) for name, ratio in demand.played]
+    return [*classes, *played, *stated_rows(request, WriterRequest, ServeRequest), *slack_rows(request)]
 
 
 def length_rows(workload: Workload) -> list[InputRow]:

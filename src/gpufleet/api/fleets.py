@@ -88,7 +88,9 @@ def plan_fleet(
         for model, encoder in enumerate(encoders, len(plans))
     ]
     shares = [SHARING] if any(group.shared is not None for group in found.groups) else []
-    fleet = fleet_plan(plans, encoder_plans, pairs, found, budget_usd_per_hour, tables.sources, shares)
+    fleet = fleet_plan(
+        plans, encoder_plans, pairs, [e.pair for e in encoders], found, budget_usd_per_hour, tables.sources, shares
+    )
     started = with_launches(fleet.shared, found.groups, writers, pairs)
     doubts = doubts_of([*started, *(d for plan in fleet.every_plan for d in plan.deployments[:1])])
     told = FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})
@@ -124,8 +126,8 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
         return plan
     answer = deployment(encoder_service.SERVICE, Context.of(question, solution), priced)
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    changed = {"deployments": [answer, *others], "certainty": [], "notes": [*plan.notes, gives_way(plan)]}
-    return plan.model_copy(update=changed)
+    beside: dict[str, Any] = {"certainty": [], "for_certainty": None, "notes": [*plan.notes, gives_way(plan)]}
+    return plan.model_copy(update={"deployments": [answer, *others], **beside})
 
 
 def gives_way(plan: ServicePlan) -> str:
@@ -154,6 +156,7 @@ def on_own_machines(
         "levers": [],
         "edges": [],
         "certainty": [],
+        "for_certainty": None,
         "notes": [*plan.notes, gives_way(plan)],
     }
     return plan.model_copy(update=changed)

@@ -112,9 +112,9 @@ def with_refused(demand: Demand, longest_tokens: float, started: Launch | None) 
     if started is None or not share or longest_tokens > demand.mix.longest_tokens:
         return started
     refused = (
-        f"About {share * PERCENT:.2g}% of the requests ({share * demand.workload.rate_requests_per_s:.2g}/s) are "
-        f"longer than {longest_tokens:,.0f} tokens of prompt and answer, and the engine refuses them. "
-        "Where the longest is known, state it: 'mean=1200,p95=4000,max=32k'"
+        f"About {share * PERCENT:.2g}% of the requests ({share * demand.workload.rate_requests_per_s:.2g}/s), longer "
+        f"than {longest_tokens:,.0f} tokens in and out, are refused; state the longest: "
+        "--in mean=1200,p95=4000,max=32k"
     )
     return started.model_copy(update={"notes": [*started.notes, refused]})
 

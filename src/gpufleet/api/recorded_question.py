@@ -39,6 +39,8 @@ def as_written(hint: Any) -> Any:
     if is_dataclass(hint):
         return fields_as_written(hint)
     parts = tuple(as_written(part) for part in get_args(hint))
+    if get_origin(hint) is Mapping:
+        return dict.__class_getitem__(parts)
     if get_origin(hint) in (Union, UnionType):
         return Union[parts]  # noqa: UP007
     return list[parts[0]] if parts else hint  # type: ignore[valid-type]

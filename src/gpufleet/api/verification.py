@@ -19,7 +19,9 @@ from gpufleet.domain.requests import Requests
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize import placement
 from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.demand import Demand
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.request_mix import mix_of
 from gpufleet.performance.step import StepModel
@@ -65,56 +67,62 @@ class Verifying:
         return copy_of(copy_in(d, CopyQuestion(self.arch, "")), requests, catalog=self.tables)
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What a plan promises beside the rate: how surely its limits hold, and how much more it carries as expected."""
-
-    confidence: float
-    headroom_ratio: float
-
-
 def verification(
     deployments: list[Deployment],
     arch: Architecture,
     workload: Workload,
     tables: Catalog,
     seen: Requests | None,
-    promise: Promise,
+    promised: Demand,
 ) -> Verification:
     """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate.
 
-    The answer is also played in draws of its engine's speed, one for all copies, and on fewer machines.
+    The answer is also played in draws of its engine's speed, one for all copies, and on as few machines as keep what
+    is `promised`.
     """
     asked = ways_to_arrive(arch, workload, tables, seen)
     rows = [verified(d, how) for d in deployments[:NUM_VERIFIED] for how in asked]
-    drawn = drawn_speeds(deployments[0], asked, promise) if deployments else None
+    drawn = drawn_speeds(deployments[0], asked, promised) if deployments else None
     return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED, drawn=drawn)
 
 
-def drawn_speeds(d: Deployment, ways: Sequence[Verifying], promise: Promise) -> DrawnSpeeds:
-    """In how many draws of the engine's speed the answer keeps every limit, and the fewest machines that do.
-
-    They keep the limits at the speed that the confidence plans for, and with the headroom as expected.
-    """
+def drawn_speeds(d: Deployment, ways: Sequence[Verifying], promised: Demand) -> DrawnSpeeds:
+    """In how many draws of the engine's speed the answer keeps every limit, and the fewest machines that do."""
     slow = SlowEnd.of(d, ways[0])
-
-    def keeps_at(share: float, replicas: int, more: float = 1.0) -> bool:
-        return all(keeps(d, slow.dilated(how, share, more), replicas) for how in ways)
-
-    def suffices(replicas: int) -> bool:
-        return keeps_at(promise.confidence, replicas) and keeps_at(EXPECTED, replicas, 1 + promise.headroom_ratio)
-
-    broken = fewest_replicas(lambda n: not keeps_at((n - 0.5) / NUM_DRAWS, d.replicas), 0, NUM_DRAWS)
-    fewest = fewest_replicas(suffices, 0, d.replicas) or fewest_replicas(suffices, d.replicas, MOST_GROWTH * d.replicas)
-    machines = None if fewest is None else machines_for(d, fewest)
+    broken = fewest_replicas(
+        lambda n: not all(keeps(d, slow.dilated(how, (n - 0.5) / NUM_DRAWS, 1.0), d.replicas) for how in ways),
+        0,
+        NUM_DRAWS,
+    )
+    fewest = enough_replicas(d, ways, promised)
+    machines = None if fewest is None else machines_with_spares(d, fewest, promised)
     other = machines if machines != d.instance_count else None
     return DrawnSpeeds(
         num_draws=NUM_DRAWS,
         kept_draws=NUM_DRAWS if broken is None else broken - 1,
-        confidence=promise.confidence,
+        confidence=promised.confidence,
         sufficient_instance_count=other,
         sufficient_usd_per_hour=None if other is None else d.usd_per_hour * other / d.instance_count,
     )
+
+
+def enough_replicas(d: Deployment, ways: Sequence[Verifying], promised: Demand) -> int | None:
+    """The fewest replicas that keep every limit at the speed that the confidence plans for, and as expected carry what
+    capacity is bought for; None where over thrice those of the plan do not.
+    """
+    slow = SlowEnd.of(d, ways[0])
+
+    def suffices(replicas: int) -> bool:
+        asked = ((promised.confidence, 1.0), (EXPECTED, promised.planned_ratio))
+        return all(keeps(d, slow.dilated(how, *speed_and_load), replicas) for speed_and_load in asked for how in ways)
+
+    return fewest_replicas(suffices, 0, d.replicas) or fewest_replicas(suffices, d.replicas, MOST_GROWTH * d.replicas)
+
+
+def machines_with_spares(d: Deployment, replicas: int, promised: Demand) -> int:
+    """Machines that hold so many replicas, with those of a least number and those that may fail."""
+    each, alike = np.array([d.replicas // d.instance_count]), np.ones(1)
+    return int(placement.machines_for(float(replicas), each, alike, promised)[0])
 
 
 @dataclass(frozen=True)

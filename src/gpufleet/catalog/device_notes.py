@@ -21,7 +21,7 @@ def device_notes(gpu: Accelerator) -> list[str]:
 
     >>> from gpufleet.catalog.load import load_catalog
     >>> device_notes(load_catalog().accelerators["T4G"])
-    ['T4G sits in machines with ARM processors: images and wheels must be built for arm64']
+    ['T4G machines have ARM CPUs: images and wheels must be built for arm64']
     """
     return [
         row["note"].format(gpu=gpu.name, generation=gpu.generation)

@@ -77,7 +77,7 @@ GridOption = Annotated[
 ]
 VerifyOption = Annotated[
     bool,
-    typer.Option("--verify", help="Replay the requests; where a limit breaks, plan for more until it is kept."),
+    typer.Option("--verify", help="Replay the requests; size the plan by it, up where a limit breaks and down."),
 ]
 ShowOption = Annotated[
     Optional[str],  # noqa: UP045

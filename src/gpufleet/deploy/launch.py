@@ -17,9 +17,14 @@ VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one engine is told: words in groups, what goes into a file, what flags cannot say."""
+    """How one engine is told: words in groups, what goes into a file, what flags cannot say; what measures it running.
+
+    `benchmark`: docs.vllm.ai/en/latest/cli (bench), docs.sglang.ai (bench_serving), nvidia.github.io/TensorRT-LLM ("Run
+    benchmarking with trtllm-serve"); read 2026-11-29.
+    """
 
     documented: str
+    benchmark: str
     words: Callable[[Replica], list[list[str]]]
     notes: Callable[[Replica], list[str]]
     options: Callable[[Replica], str] | None = None
@@ -27,10 +32,11 @@ class Dialect:
 
 
 DIALECTS = {
-    "vllm": Dialect(vllm.DOCUMENTED, vllm.vllm_words, vllm.vllm_notes),
-    "sglang": Dialect(sglang.DOCUMENTED, sglang.sglang_words, sglang.sglang_notes),
+    "vllm": Dialect(vllm.DOCUMENTED, "vllm bench serve", vllm.vllm_words, vllm.vllm_notes),
+    "sglang": Dialect(sglang.DOCUMENTED, "python -m sglang.bench_serving", sglang.sglang_words, sglang.sglang_notes),
     "tensorrt-llm": Dialect(
         tensorrt_llm.DOCUMENTED,
+        "python -m tensorrt_llm.serve.scripts.benchmark_serving",
         tensorrt_llm.tensorrt_llm_words,
         tensorrt_llm.tensorrt_llm_notes,
         tensorrt_llm.tensorrt_llm_options,
@@ -49,6 +55,7 @@ def launch(replica: Replica) -> Launch | None:
     return Launch(
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
         documented=dialect.documented,
+        benchmark=dialect.benchmark,
         command=shell_command(word for group in groups for word in group),
         arguments=[word for group in groups for word in group],
         groups=[len(group) for group in groups],

@@ -27,7 +27,8 @@ class Demand:
     The busiest stretch of the time has `busiest_requests_per_s`, which capacity is bought for too, without headroom.
     The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
     spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range. In a
-    choice, up to `steady_ratio` more is paid for what holds more surely.
+    choice, up to `steady_ratio` more is paid for what holds more surely. `played`: copies by name of which a replay
+    showed that each carries so many times what the closed form says.
     """
 
     workload: Workload
@@ -39,6 +40,7 @@ class Demand:
     confidence: float = EXPECTED
     busiest_requests_per_s: float = 0.0
     steady_ratio: float = 0.0
+    played: tuple[tuple[str, float], ...] = ()
 
     @cached_property
     def mix(self) -> RequestMix:

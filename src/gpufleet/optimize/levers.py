@@ -205,7 +205,7 @@ def lengths_lever(bill: Bill) -> Iterator[Lever]:
     """Requests of one length each, where nobody said that they differ."""
     workload = fixed_lengths(bill.demand.workload)
     if workload != bill.demand.workload:
-        demand = replace(bill.demand, workload=workload)
+        demand = replace(bill.demand, workload=workload, played=())
         copies = replicas_at(bill, demand)
         is_same = copies.candidates is bill.solution.copies.candidates
         contest = bill.contest if is_same else Contest.among(bill.question, copies)

@@ -25,14 +25,16 @@ def solved_as_promised(
 ) -> tuple[ServeQuestion[M], S]:
     """The question that is kept, and its solution; a confidence that `is_asked` for does not give way.
 
-    What is kept only by more machines than anybody rents gives way to a plan of sensible size.
+    What is kept only by more machines than anybody rents gives way to a plan of sensible size. Where nothing serves
+    even as expected the confidence stays: what would help is told for it.
     """
     asked, solution = solved_on_dated(question, solve)
     is_kept = is_served(asked, solution)
     if is_asked or asked.demand.confidence == EXPECTED or (is_kept and is_sensible(asked, solution)):
         return asked, solution
     gamble = solved_on_dated(replace(question, demand=replace(question.demand, confidence=EXPECTED)), solve)
-    return (asked, solution) if is_kept and not is_sensible(*gamble) else gamble
+    is_better = not is_sensible(*gamble) if is_kept else not is_served(*gamble)
+    return (asked, solution) if is_better else gamble
 
 
 def missed_confidence(asked: ServeQuestion[M], kept: ServeQuestion[M]) -> float | None:

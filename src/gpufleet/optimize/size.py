@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -123,6 +123,22 @@ def without_caution(found: Capacity) -> Capacity:
 def ratio_of(reason: str, objectives: Mapping[str, FloatArray], caution: Caution | None) -> FloatArray | float:
     """How many times later than expected an objective is planned to be; 1 for what is no objective."""
     return 1.0 if caution is None or reason not in objectives else caution.of(metric_of(reason))
+
+
+@dataclass(frozen=True, eq=False)
+class PlayedCurves:
+    """Rates that a replay showed in place of those of the closed form."""
+
+    batch: FloatArray
+    requests_per_s: FloatArray
+    largest_batch: FloatArray
+
+
+def as_played(found: Capacity, ratio: FloatArray) -> Capacity:
+    """The same replicas where a replay showed that each carries so many times its rate at every batch."""
+    c = found.curves
+    curves = PlayedCurves(c.batch, c.requests_per_s * ratio[:, None], c.largest_batch)
+    return replace(found, curves=curves, requests_per_s=found.requests_per_s * ratio)
 
 
 def at_limit(found: Capacity, limit: Limit, limit_s: float) -> Capacity:

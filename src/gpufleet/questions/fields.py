@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -479,6 +479,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     `reason`: why it may run there alone, kept beside it in the answer.
     `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
+    `played`: how many times their rate copies carried in a replay, by their names ('1x L4 TP1 bf16 vllm').
     """
 
     rate: float = field(metadata=said_by(RATE))
@@ -490,6 +491,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
     reason: str | None = field(default=None, kw_only=True, metadata=said_by(REASON))
     disagg: bool = field(default=False, kw_only=True, metadata=said_by(DISAGG))
+    played: Mapping[str, float] | None = field(default=None, kw_only=True)
 
     @property
     def kinds(self) -> Sequence[RequestKind]:

@@ -124,7 +124,8 @@ class Word(Generic[T]):
         if not self.what or self.bounds is None or (self.kind.is_money and value == math.inf):
             return
         if isinstance(value, (int, float)):
-            self.bounds.refuse_outside(value, self.what, value)
+            is_named = self.name.replace("_", " ") in self.what
+            self.bounds.refuse_outside(value, self.what if is_named else f"{self.name}: {self.what}", value)
 
 
 @dataclass(frozen=True)

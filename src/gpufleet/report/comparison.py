@@ -147,7 +147,7 @@ FIGURES: dict[str, Callable[[Deployment], str]] = {
     "GPUs": lambda d: f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}",
     "replicas": lambda d: f"{d.replicas}x {d.layout} {d.weight_format}",
     "carries": carried,
-    "binds": lambda d: d.binding_limit,
+    "number set by": lambda d: d.binding_limit,
     "memory slack": memory_slack,
     "electricity": electricity,
     "grade": lambda d: d.grade,

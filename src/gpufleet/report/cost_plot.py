@@ -217,7 +217,16 @@ def limit_line(d: Drawn) -> Iterator[str]:
         return
     y = d.y(d.plot.limit_s)
     yield f'<path class="limit" d="M{d.canvas.left} {y:.1f}h{d.canvas.plot_width}"/>'
-    yield written(d.canvas.left + LIMIT_INDENT_PX, y - 5, limit_words(d.plot.limit_s), "label")
+    yield written(limit_label(d, d.plot.limit_s)[0], y - 5, limit_words(d.plot.limit_s), "label")
+
+
+def limit_label(d: Drawn, limit_s: float) -> Box:
+    """Where the words of the limit stand on it: the first place from the left that no point or range covers."""
+    y, width = d.y(limit_s), LETTER_PX * len(limit_words(limit_s))
+    left, right = d.canvas.left + LIMIT_INDENT_PX, d.canvas.left + d.canvas.plot_width - width
+    taken = [box for p in d.plot.points for box in covered(d, p)]
+    places = [(float(x), y - LINE_PX, x + width, y) for x in range(round(left), max(round(right), round(left) + 1), 4)]
+    return next((box for box in places if is_free(d.canvas, box, taken)), places[0])
 
 
 def limit_words(limit_s: float) -> str:
@@ -279,7 +288,7 @@ def limit_boxes(d: Drawn) -> Iterator[Box]:
         return
     y, left, right = d.y(d.plot.limit_s), d.canvas.left, d.canvas.left + d.canvas.plot_width
     yield left, y - 1, right, y + 1
-    yield left, y - LINE_PX, left + LIMIT_INDENT_PX + LETTER_PX * len(limit_words(d.plot.limit_s)), y
+    yield limit_label(d, d.plot.limit_s)
 
 
 def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:

@@ -10,6 +10,7 @@ from gpufleet.report.numbers import amount, count, duration, percent, plural, si
 from gpufleet.report.page import Table, formulas_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords, service_page, service_rows_page
+from gpufleet.report.service_reasons import busy_words
 from gpufleet.report.service_tables import OwnColumns
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 
@@ -38,7 +39,7 @@ def asked_text(plan: EncoderServePlan) -> str:
     """How many of what, how large."""
     noun = "recordings" if plan.audio_s is not None else PLURALS[plan.unit]
     each = input_text(plan.unit, plan.input_tokens, plan.output_tokens, plan.audio_s)
-    return f"{amount(plan.rate_requests_per_s)} {noun}/s{each}"
+    return f"{amount(plan.rate_requests_per_s)} {noun}/s{busy_words(plan)}{each}"
 
 
 def unit_cost(plan: EncoderServePlan) -> tuple[float, str]:

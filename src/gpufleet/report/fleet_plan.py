@@ -15,11 +15,11 @@ from gpufleet.report.page import Column, Fact, Page, Row, Table
 from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
+from gpufleet.report.price_lines import kind
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, marked, place, try_first
+from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, try_first
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
-from gpufleet.report.service_reasons import kind
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
@@ -108,7 +108,12 @@ def headline(fleet: FleetPlan) -> str:
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
-    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}."
+    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}.{sure_words(fleet)}"
+
+
+def sure_words(fleet: FleetPlan) -> str:
+    """How surely all models keep their limits at once."""
+    return "" if fleet.held_together is None else f" All hold at once with {percent(fleet.held_together)} confidence."
 
 
 def title(fleet: FleetPlan) -> str:
@@ -134,6 +139,11 @@ def facts(fleet: FleetPlan) -> list[Fact]:
     saved = [Fact("Saved by sharing", percent(1 - fleet.usd_per_hour / apart), f"{usd_per_hour(apart)} apart")]
     return [
         Fact("Per hour", usd(fleet.usd_per_hour)),
+        *(
+            []
+            if fleet.held_together is None
+            else [Fact("All hold at once", percent(fleet.held_together), "confidence")]
+        ),
         Fact("Models", str(len(fleet.every_plan)), budget_note(fleet)),
         *(saved if fleet.shared else []),
         *(model_fact(fleet, index, plan) for index, plan in enumerate(fleet.every_plan) if plan.deployments),
@@ -198,7 +208,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("shape", "replicas", where="text"),
         Column("spare", "spare", align="right", priority=2, where="text"),
         Column("range", "range", where="text"),
-        Column("binds", "binds", priority=4, where="text"),
+        Column("binds", "set by", priority=4, where="text"),
     ]
     rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.every_plan)]
     shown = any(row["shares"] for row in rows)
@@ -227,13 +237,17 @@ def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
     cells |= {"price_as_of": None if d is None else d.stated_price_day}
     cells |= {"name": name_of(fleet, index) + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
-    return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
+    return cells | (
+        answer_cells(d, plan.confidence)
+        if d is not None
+        else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER}
+    )
 
 
 ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare", "range", "binds")
 
 
-def answer_cells(d: RentedService) -> dict[str, object]:
+def answer_cells(d: RentedService, confidence: float) -> dict[str, object]:
     """Machines and price of a model's own deployment."""
     return {
         "price": marked(d, usd(d.usd_per_hour)),
@@ -243,7 +257,7 @@ def answer_cells(d: RentedService) -> dict[str, object]:
         "gpus": gpus(d),
         "shape": f"{d.replicas}x {d.layout}" if isinstance(d, Deployment) else f"{d.replicas}x",
         "spare": percent(d.spare_ratio),
-        "range": "tight" if d.is_tight else "holds",
+        "range": range_word(d.is_tight, confidence),
         "binds": d.binding_limit,
     }
 
@@ -277,6 +291,14 @@ def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
     }
 
 
+def held_line(fleet: FleetPlan) -> list[str]:
+    """How surely each model holds, and which err together."""
+    if fleet.held_together is None:
+        return []
+    each = ", ".join(f"{name_of(fleet, i)} {percent(c)}" for i, c in enumerate(fleet.held_confidences))
+    return [f"Holds: {each}; copies of one engine on one GPU err together, all others apart."]
+
+
 def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     """What is to be said of each model once, prices with dates, the hash."""
     said = dict.fromkeys(note for plan in fleet.every_plan for note in plan.notes)
@@ -286,6 +308,7 @@ def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     )
     return [
         *own,
+        *held_line(fleet),
         *assumed,
         *dated_sources(fleet.price_sources, today),
         f"Hash of inputs and prices: {fleet.input_hash}.",

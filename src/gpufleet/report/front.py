@@ -21,7 +21,7 @@ MARKS, OTHER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "."
 HOURLY = "per hour, all machines"
 ONE_CHARACTER = 9
 RANGES, FRONT_KEY, ROWS_KEY = "upright: 80% range", "line: nothing is cheaper and faster", "filled: no row beats it"
-ROWS = "numbers: rows of the ranking; letters: below"
+ROWS, LETTERS = "numbers: rows of the ranking", "letters: below"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ def front_picture(plan: ServePlan, front: Front) -> Picture | None:
     chart = chart_of(front, plan.deployments)
     best = [service_point(d, front.figure, m, True) for d, m in zip(chart.front, chart.marks, strict=True)]
     others = [service_point(d, front.figure, str(rank), False) for rank, d in chart.others]
-    key = [RANGES, FRONT_KEY, ROWS]
+    has_letters = any(mark.isalpha() for mark in chart.marks)
+    key = [RANGES, FRONT_KEY, ROWS, *([LETTERS] if has_letters else [])]
     return cost_picture(CostPlot(HOURLY, front.figure, [*best, *others], key, plan.objectives.get(front.figure)))
 
 

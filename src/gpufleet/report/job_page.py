@@ -32,6 +32,7 @@ from gpufleet.report.rented import (
     machines,
     machines_texts,
     marked,
+    range_legend,
     rented_fact,
     rented_words,
     surer,
@@ -56,7 +57,7 @@ from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.units import DAY
 
 BINDING = {
-    "deadline": "The deadline binds: fewer machines would be late.",
+    "deadline": "The deadline sets the number: fewer machines would be late.",
     "one_machine": "One machine is enough: it finishes in time.",
     "starting": (
         "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
@@ -187,7 +188,7 @@ def screen_tables(
         *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows or words.screen_rows),
         *words.started(plan),
-        screen_rejections(plan.rejections, details, width),
+        *screen_rejections(plan.rejections, details, width),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
@@ -409,7 +410,7 @@ def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
 def tight_line(plan: JobPlan) -> list[str]:
     """Where the answer is late at the high end of its range: the cheapest row that is not."""
     prices = [usd(d.usd.value) for d in plan.deployments]
-    return tight_row(plan.deployments, prices, "late at the high end of its range", "is in time")
+    return tight_row(plan.deployments, prices, "late at the high end of its range", "is in time", plan.confidence)
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
@@ -435,14 +436,17 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
     named = machines_texts(plan.deployments, width)
     rows = [
-        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+        ranking_row(rank, d, own, text, plan.confidence)
+        for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
     marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
     usd_in_order = [d.usd.value for d in plan.deployments]
     if usd_in_order != sorted(usd_in_order):
         likely_in_order = [d.usd.value * d.price_age_ratio for d in plan.deployments]
         marks.append(OUTDATED if likely_in_order == sorted(likely_in_order) else UNMEASURED)
-    return ranking(plan.deployments, ranking_columns(plan, own), rows, "expected in time, late", marks)
+    is_any_tight = any(d.is_tight for d in plan.deployments)
+    legend = range_legend(is_any_tight, plan.confidence, "in time", "late")
+    return ranking(plan.deployments, ranking_columns(plan, own), rows, legend, marks)
 
 
 def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
@@ -468,7 +472,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("unit_cost", own.unit_header, align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
-        Column("binding_limit", "binds", priority=10),
+        Column("binding_limit", "set by", priority=10),
         *PRICE_DAYS,
     ]
 
@@ -482,11 +486,11 @@ def reclaimed_columns(plan: JobPlan, is_said: bool = True) -> list[Column]:
     return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
-def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
+def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str, confidence: float) -> Row:
     """The cells of one deployment."""
     cells: dict[str, object] = {
         **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
-        **machine_cells(rank, d, machines),
+        **machine_cells(rank, d, machines, confidence),
         "cost": marked(d, usd(d.usd.value)),
         "kind": kind(d),
         "shape": own.replicas[rank - 1],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
 from gpufleet.report.page import Table, lines_table
 from gpufleet.report.rented import about
-from gpufleet.report.service_reasons import certainty_line
+from gpufleet.report.service_reasons import certainty_line, copies_line
 from gpufleet.report.text import cut
 from gpufleet.report.words import exact_time
 from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
@@ -18,14 +18,15 @@ TIGHT = " (tight)"
 LIMIT, SPOT, USD_PER_HOUR = "limit", "spot", "USD/h"
 
 
-def bill_table(plan: ServicePlan, width: int | None = None) -> list[Table]:
+def bill_table(plan: ServicePlan, width: int | None = None, fewer: int = 0) -> list[Table]:
     """The best changes, limits at an edge, and what certainty costs; nothing where nothing moves the bill.
 
-    A page of so many columns has a line for each change.
+    A page of so many columns has a line for each change, and so many `fewer` of them.
     """
-    levers, edges = shown_levers(plan), plan.edges if isinstance(plan, ServePlan) else []
+    levers = shown_levers(plan)
+    levers, edges = levers[: max(len(levers) - fewer, 1)], plan.edges if isinstance(plan, ServePlan) else []
     changes = [lever_line(x) if width is None else cut(short_line(x), width - MARGIN) for x in levers]
-    lines = [*changes, *(edge_line(edge, plan) for edge in edges), *certainty_line(plan)]
+    lines = [*changes, *(edge_line(edge, plan) for edge in edges), *certainty_line(plan), *copies_line(plan)]
     return [lines_table(TITLE, lines)] if lines else []
 
 

@@ -20,7 +20,7 @@ from gpufleet.report.numbers import (
     usd_per_month,
 )
 from gpufleet.report.page import Column, Fact, Row, Table, lines_table
-from gpufleet.report.rented import gpus, in_doubt, marked
+from gpufleet.report.rented import gpus, in_doubt, marked, range_legend, range_word
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -70,7 +70,7 @@ def mixed_tables(plan: ServePlan) -> list[Table]:
     if plan.mix is None:
         return []
     started = [] if plan.deployments else start_tables(plan.mix)
-    return [why_table(plan, plan.mix), parts_table(plan.mix), latency_table(plan, plan.mix), *started]
+    return [why_table(plan, plan.mix), parts_table(plan.mix, plan.confidence), latency_table(plan, plan.mix), *started]
 
 
 def start_tables(mix: MixedDeployment) -> list[Table]:
@@ -147,12 +147,12 @@ def place_lines(mix: MixedDeployment) -> list[str]:
 def layout(d: Deployment) -> str:
     """Replicas, formats, what binds, and the grade."""
     return (
-        f"{count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; binds: {d.binding_limit}. "
+        f"{count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; set by {d.binding_limit}. "
         f"{grade_line(d.grade)}"
     )
 
 
-def parts_table(mix: MixedDeployment) -> Table:
+def parts_table(mix: MixedDeployment, confidence: float) -> Table:
     """A row for each part."""
     columns = [
         Column("usd_per_hour", "$/h", where="data"),
@@ -167,11 +167,11 @@ def parts_table(mix: MixedDeployment) -> Table:
         Column("verdict", "range"),
     ]
     tight = any(part.deployment.is_tight for part in mix.parts)
-    notes = ["tight: expected to hold, breaks an objective at the high end of its range."] if tight else []
-    return Table(columns, [part_row(part) for part in mix.parts], "The two parts", notes)
+    notes = range_legend(tight, confidence, "holds", "breaks an objective")
+    return Table(columns, [part_row(part, confidence) for part in mix.parts], "The two parts", notes)
 
 
-def part_row(part: MixPart) -> Row:
+def part_row(part: MixPart, confidence: float) -> Row:
     """The cells of one part."""
     d = part.deployment
     return {
@@ -184,7 +184,7 @@ def part_row(part: MixPart) -> Row:
         "spare": spare(d.spare_ratio),
         "bought": d.price_kind.replace("_", " "),
         "place": "any" if d.region == EVERYWHERE else d.region,
-        "verdict": "tight" if d.is_tight else "holds",
+        "verdict": range_word(d.is_tight, confidence),
     }
 
 

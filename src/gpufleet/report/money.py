@@ -46,12 +46,10 @@ def rate_note(currency: Currency) -> str:
     """Whose rate it is.
 
     >>> rate_note(Currency("EUR", 0.92))
-    'Money is in EUR at 0.92 EUR per USD, the rate that you state; prices are held in USD.'
+    'Money is in EUR at 0.92 EUR per USD, as you state; prices are held in USD.'
     """
     code = currency.code
-    return (
-        f"Money is in {code} at {currency.per_usd:g} {code} per USD, the rate that you state; prices are held in USD."
-    )
+    return f"Money is in {code} at {currency.per_usd:g} {code} per USD, as you state; prices are held in USD."
 
 
 def in_words(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gpufleet import units
 from gpufleet.report.shown_currency import shown_amount, shown_code, shown_currency
+from gpufleet.results.base import WIDEST_RATIO
 
 DIGITS = 3
 MOST_DECIMALS = 12
@@ -40,16 +41,17 @@ def ranged(
     scale: float = 1.0,
     digits: int = 2,
 ) -> str:
-    """A value with its 10th and 90th percentile, divided by `scale`.
+    """A value with its 10th and 90th percentile, divided by `scale`; of one without end so much as is known.
 
     >>> ranged(0.031, 0.027, 0.036, "ms", units.MILLISECOND), ranged(3.0, 2.0, math.inf)
-    ('31 (27-36) ms', '3.0 (2.0-unknown)')
+    ('31 (27-36) ms', '3.0 (2.0-over 30)')
     """
     if value is None:
         return UNKNOWN
     shown = significant(value / scale, digits)
     if low is not None and high is not None:
-        end = UNKNOWN if math.isinf(high) else significant(high / scale, digits)
+        no_end = f"over {significant(WIDEST_RATIO * value / scale, digits)}"
+        end = no_end if math.isinf(high) else significant(high / scale, digits)
         shown += f" ({significant(low / scale, digits)}-{end})"
     return f"{shown} {unit}".strip()
 

@@ -10,18 +10,19 @@ from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.levers import bill_table
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables, total
-from gpufleet.report.numbers import amount, count, several, usd, usd_per_hour
+from gpufleet.report.numbers import amount, count, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
-from gpufleet.report.screen import lines_over
+from gpufleet.report.screen import lines_over, rejected_note
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
     answer_tables,
+    any_asked,
     facts_of,
     notes,
     screen_notes,
@@ -55,13 +56,14 @@ def plan_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
     further, explained = further_tables(plan, all_flips, most), explained_tables(plan) if explain else []
-    on_today = [*verdict_on_today(plan), *price_lines(plan)]
+    on_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         asked = [*drawn_front(plan, width), *further]
-        said = screen_notes(plan, WORDS, plan.notes, today)
+        said = screen_notes(plan, WORDS, not_among_reasons(plan), today)
 
         def screen(over: int) -> Page:
-            return Page(headline(plan), own_screen(plan, details, width, num_rows, over), said, on_today)
+            tables = own_screen(plan, details, width, num_rows, over)
+            return Page(headline(plan), tables, [*rejected_note(plan.rejections, over), *said], on_today)
 
         fitting = screen(0 if details else lines_over(screen, width))
         return replace(fitting, tables=[*asked, *today_tables(plan), *fitting.tables, *explained])
@@ -77,6 +79,15 @@ def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | No
     started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True) if plan.is_feasible else []
     energy = [energy_table(plan)] if Detail.ENERGY in details else []
     return [*screen_tables(plan, WORDS, details, width, num_rows, started, over), *mixed_tables(plan), *energy]
+
+
+def sized_by_draws(plan: ServePlan) -> list[str]:
+    """What draws of the engine's speed made of the plan, where it was replayed."""
+    if plan.verification is None:
+        return []
+    from gpufleet.report.verification import sized_line
+
+    return sized_line(plan.verification)
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:
@@ -136,20 +147,31 @@ def lengths_text(plan: ServePlan) -> str:
 def asked_text(plan: ServePlan) -> str:
     """The model, its rate, and how long requests are, with the spread that counts as much as the mean."""
     kinds = f" in {plan.num_classes} classes" if plan.num_classes > 1 else ""
-    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{kinds}, {spread_text(plan)}"
+    return f"{any_asked(plan)}{kinds}, {spread_text(plan)}"
 
 
 def spread_text(plan: ServePlan) -> str:
-    """Tokens of prompts and answers, the 95th percentile where they differ, and that nobody said so.
+    """Tokens of prompts and answers with their spread, where they differ: that nobody said it, or what somebody did.
 
     Of several classes the means.
     """
-    ends = {"input": plan.input_p95_tokens, "output": plan.output_p95_tokens}
-    said = {name: [] if p95 is None else [f"p95 {count(p95)}"] for name, p95 in ends.items()}
+    ends = {
+        "input": (plan.input_p90_tokens, plan.input_p95_tokens),
+        "output": (plan.output_p90_tokens, plan.output_p95_tokens),
+    }
+    said = {name: percentile_words(name not in plan.lengths_assumed, *tokens) for name, tokens in ends.items()}
     for name in plan.lengths_assumed[:1]:
         said[name] = [*said[name], AS_PUBLISHED]
     prompts, answers = (f" ({' '.join(words)})" if words else "" for words in said.values())
     return f"{amount(plan.input_tokens)} tokens in{prompts}, {amount(plan.output_tokens)} out{answers}"
+
+
+def percentile_words(is_stated: bool, p90: float | None, p95: float | None) -> list[str]:
+    """How far tokens spread around their mean; where it was said, that it is the mean."""
+    if p95 is None:
+        return []
+    stated = [f"mean; p90 {count(p90)},"] if is_stated and p90 is not None else []
+    return [*stated, f"p95 {count(p95)}"]
 
 
 def headline(plan: ServePlan) -> str:
@@ -222,9 +244,13 @@ def columns_of(deployments: Sequence[Deployment], today: Today | None = None) ->
 
 def notes_said(plan: ServePlan, today: date | None) -> list[str]:
     """Notes, but for those that stand among the reasons."""
+    return notes(plan, WORDS, not_among_reasons(plan), today)
+
+
+def not_among_reasons(plan: ServePlan) -> list[str]:
+    """What is said of a plan beside the reasons for its answer."""
     among_reasons = plan.quality_costs.get(plan.answer.weight_format) if plan.deployments else None
-    said = [note for note in plan.notes if note != among_reasons]
-    return notes(plan, WORDS, said, today)
+    return [note for note in plan.notes if note != among_reasons]
 
 
 WORDS = ServiceWords(

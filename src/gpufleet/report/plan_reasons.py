@@ -79,8 +79,7 @@ def cache_line(plan: ServePlan) -> list[str]:
     d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
     if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
         return []
-    default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
-    return [f"{default}, in addition to the quality cost of the weights; --kv-precision bf16 keeps it at 16 bits."]
+    return [f"KV cache {d.kv_precision} costs quality too: {d.engine}'s default (--kv-precision bf16: 16 bits)."]
 
 
 def lower_precision_line(plan: ServePlan) -> list[str]:

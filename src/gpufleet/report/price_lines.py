@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
+from gpufleet.report.numbers import amount, count, percent, usd, usd_per_hour
 from gpufleet.report.rented import about, rented_words
 from gpufleet.results.job import RentedJob
-from gpufleet.results.plan import MissingPrice, ServicePlan
+from gpufleet.results.plan import MissingPrice, RentedService, ServicePlan
 from gpufleet.results.rented import RentedMachines
 
 MOST_MISSING, UNMEASURED = 1, "roofline"
@@ -21,21 +21,28 @@ def price_lines(plan: ServicePlan) -> list[str]:
     return [" ".join(said)] if said else []
 
 
+def kind(d: RentedMachines) -> str:
+    """The price kind in words, with the machines of a service that are bought on demand beside spot."""
+    steady = d.steady_instance_count if isinstance(d, RentedService) else 0
+    beside = f" ({count(steady)} of them on demand)" if steady else ""
+    return d.price_kind.replace("_", " ") + beside
+
+
 def undated_line(d: RentedMachines | None, price: str) -> list[str]:
     """What would cost less, were a price that nobody dates, or an old one, still true."""
     if d is None:
         return []
-    kind, day = d.price_kind.replace("_", " "), d.price_day
+    day = d.price_day
     of_day = day if d.stated_price_day is None else f"price of {day}, {aged_words(d)} by now"
-    return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {of_day}."]
+    return [f"Cheaper if still true: {rented_words(d, kind(d))}: {about(d)}{price}, {of_day}."]
 
 
 def unmeasured_line(d: RentedJob | None) -> list[str]:
     """What would cost less, were a speed that nobody measured as expected; and how to take it."""
     if d is None:
         return []
-    kind, high = d.price_kind.replace("_", " "), usd(d.usd.high or d.usd.value)
-    rented = f"{rented_words(d, kind)}: {about(d)}{usd(d.usd.value)}"
+    high = usd(d.usd.high or d.usd.value)
+    rented = f"{rented_words(d, kind(d))}: {about(d)}{usd(d.usd.value)}"
     if d.grade != UNMEASURED:
         return [f"Cheaper if still true: {rented}, price of {d.price_day}, {aged_words(d)} by now."]
     return [f"Cheaper if its speed holds: {rented}, but up to {high}: nobody measured it (--gpus {d.gpu} takes it)."]

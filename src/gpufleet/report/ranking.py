@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.report.rented import gpus, place
+from gpufleet.report.rented import gpus, place, range_word
 from gpufleet.results.base import Input
 from gpufleet.results.rented import RentedMachines
 
@@ -21,11 +21,13 @@ PRICE_DAYS = (
 
 
 def ranking(
-    rented: Sequence[RentedMachines], columns: list[Column], rows: list[Row], tight: str, marks: Sequence[str] = ()
+    rented: Sequence[RentedMachines],
+    columns: list[Column],
+    rows: list[Row],
+    legend: Sequence[str],
+    marks: Sequence[str] = (),
 ) -> Table:
-    """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
-    legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
-    legend += marks
+    """Every row, the first marked as chosen; the `legend` says what becomes of a row at the high end of its range."""
     by_now = " by now" if OUTDATED in marks else ""
     order = f"Ranked by cost{by_now} and certainty" if DOUBTED in marks else f"Cheapest{by_now} first"
     title = f"{order}, one row per machine type"
@@ -34,7 +36,7 @@ def ranking(
         *(["?: undated"] if any(d.price_first_seen for d in rented) else []),
     ]
     title += f" ({', '.join(marks_of_prices)})" if marks_of_prices else ""
-    return Table(columns, rows, title, legend, 0 if rows else None)
+    return Table(columns, rows, title, [*legend, *marks], 0 if rows else None)
 
 
 def varied_columns(rented: Sequence[RentedMachines]) -> list[Column]:
@@ -51,7 +53,7 @@ def are_regions_asked(inputs: Sequence[Input]) -> bool:
     return any(i.name == "regions" and i.origin != "default" for i in inputs)
 
 
-def machine_cells(rank: int, d: RentedMachines, machines: str) -> Row:
+def machine_cells(rank: int, d: RentedMachines, machines: str, confidence: float) -> Row:
     """What machines are, where, how surely and of which day their price is."""
     return {
         "row": str(rank),
@@ -60,7 +62,7 @@ def machine_cells(rank: int, d: RentedMachines, machines: str) -> Row:
         "gpus": gpus(d),
         "weights_text": d.weight_format,
         "engine_text": d.engine,
-        "verdict": "tight" if d.is_tight else "holds",
+        "verdict": range_word(d.is_tight, confidence),
         "price_day": d.price_day,
         "price_as_of": d.stated_price_day,
     }

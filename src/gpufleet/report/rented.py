@@ -13,7 +13,9 @@ from gpufleet.results.flips import FlipWinner
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
-EVERYWHERE, TIGHT, MOST_NAMED = "all", "Tight", 3
+EVERYWHERE, MOST_NAMED = "all", 3
+HOLDS, TIGHT, EXPECTED_ONLY = "holds", "tight", "expected"
+"""Up to the high end of its range, as surely as the plan promises but not there, and as expected only."""
 CLOUDS_IN_WORDS = {"aws": "AWS", "azure": "Azure", "gcp": "Google Cloud", "oci": "Oracle Cloud"}
 SURER = "--confidence 0.9"
 PLANS_FOR_IT = f"{SURER} plans for it"
@@ -78,6 +80,23 @@ class Promised(Protocol):
         ...
 
 
+def range_word(is_tight: bool, confidence: float) -> str:
+    """How far into its range a row keeps its limits, in a plan that keeps them with a confidence.
+
+    >>> range_word(False, 0.8), range_word(True, 0.8), range_word(True, 0.5)
+    ('holds', 'tight', 'expected')
+    """
+    return (EXPECTED_ONLY if confidence <= EXPECTED else TIGHT) if is_tight else HOLDS
+
+
+def range_legend(is_any_tight: bool, confidence: float, holds: str, breaks: str) -> list[str]:
+    """What the word of a row says that is not up to the high end of its range."""
+    if not is_any_tight:
+        return []
+    sure = f"{holds} as expected only" if confidence <= EXPECTED else f"{holds} at {percent(confidence)} confidence"
+    return [f"{range_word(True, confidence)}: {sure}, {breaks} at the high end of its range."]
+
+
 def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = "breaks", verb: str = "") -> str:
     """How surely a plan `holds`, and whether it `breaks` at the high end of its ranges, as a sentence."""
     if plan.missed_confidence is not None:
@@ -86,7 +105,8 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
         return f"No plan of sensible size {does} at {sure} confidence: this one {does} as expected."
     sure = "as expected" if plan.confidence <= EXPECTED else f"at {percent(plan.confidence)} confidence"
     if is_tight:
-        return f"{TIGHT}: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
+        said = f"{holds} {sure}, {breaks} at {percent(HIGH_END)}."
+        return said.capitalize() if plan.confidence <= EXPECTED else f"{TIGHT.capitalize()}: {said}"
     return f"{holds.capitalize()} {sure}{f' and at {percent(HIGH_END)}' if plan.confidence < HIGH_END else ''}."
 
 
@@ -148,16 +168,19 @@ def titled(rented: Sequence[OfferedMachines], does: str, work: str, price: str) 
     return f"{' and '.join(named)} {verb} {work} for {price}{in_doubt(*rented)}."
 
 
-def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:
-    """Where the answer is tight, `why`: the cheapest row that `holds` there, with its price."""
+def tight_row(
+    rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str, confidence: float
+) -> list[str]:
+    """Where the answer breaks at the high end, `why`: the cheapest row that `holds` there, with its price."""
     if not rows[0].is_tight:
         return []
+    word = "As expected only" if confidence <= EXPECTED else TIGHT.capitalize()
     steady = next((i for i, d in enumerate(rows) if not d.is_tight), None)
     if steady is None:
         others = ", as in all rows" if len(rows) > 1 else ""
-        return [f"Tight: {why}{others}: {PLANS_FOR_IT}."]
+        return [f"{word}: {why}{others}: {PLANS_FOR_IT}."]
     price = about(rows[steady]) + prices[steady]
-    return [f"Tight: {why}; row {steady + 1} ({price}) {holds} there too; {PLANS_FOR_IT}."]
+    return [f"{word}: {why}; row {steady + 1} ({price}) {holds} there too; {PLANS_FOR_IT}."]
 
 
 def machines_texts(rows: Sequence[RentedMachines], width: int) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from gpufleet.report.detail import Detail, Details
+from gpufleet.report.money import page_in_shown_currency
 from gpufleet.report.numbers import count, duration, plural, ranged_duration
 from gpufleet.report.page import Column, Page, Table, lines_table
 from gpufleet.report.rented import NARROW_PAGE
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
 LEAST_ROWS, SCREEN_LINES = 3, 45
 MOST_OVER = NUM_ROWS - LEAST_ROWS + NUM_REJECTIONS + 1
+FEWER_LEVERS, FEWER_ROWS = 2, 1
 MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
@@ -40,35 +42,54 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
 
 def screen_ranking(table: Table, width: int, num_rows: int | None, over: int = 0) -> Table:
     """The first rows of a ranking, fewer where so many lines are over; on a narrow page its essential columns alone."""
+    least = LEAST_ROWS - max(over - MOST_OVER - FEWER_LEVERS, 0)
     columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE or c.qualifies]
     return replace(
         table,
         columns=columns,
-        rows=table.rows[: num_rows or max(NUM_ROWS - over, LEAST_ROWS)],
+        rows=table.rows[: num_rows or max(NUM_ROWS - over, least)],
         notes=[],
     )
 
 
-def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, over: int = 0) -> Table:
+def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int, over: int = 0) -> list[Table]:
     """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked.
 
-    Fewer where more lines are `over` than rows of the ranking make room for.
+    Fewer where more lines are `over` than rows of the ranking make room for; then none, and a note says how many.
     """
     if Detail.REJECTED in details or not rejections:
-        return rejection_table(rejections, everything=True)
+        return [rejection_table(rejections, everything=True)]
+    if is_crowded(over):
+        return []
     telling = [r for r in rejections if r.code not in LAYOUTS_OF_TRAINING] or rejections
     ordered = sorted(telling, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
     most = min(NUM_REJECTIONS, max(NUM_REJECTIONS + NUM_ROWS - LEAST_ROWS - over, 0))
-    total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
+    digits = len(count(max(r.count for r in rejections)))
     lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:most]]
-    title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"
-    return lines_table(title, [cut(line, width - MARGIN) for line in lines])
+    return [lines_table(rejected_words(rejections), [cut(line, width - MARGIN) for line in lines])]
+
+
+def rejected_words(rejections: Sequence[RejectionCount]) -> str:
+    """How many candidates were rejected, for how many reasons, and how to see them."""
+    total = plural(sum(r.count for r in rejections), "candidate")
+    return f"Rejected: {total}, for {plural(len(rejections), 'reason')} (--show rejected)"
+
+
+def rejected_note(rejections: Sequence[RejectionCount], over: int) -> list[str]:
+    """The same as a note, where there is no room for a table."""
+    return [f"{rejected_words(rejections)}."] if rejections and is_crowded(over) else []
 
 
 def lines_over(page: Callable[[int], Page], width: int) -> int:
     """The fewest lines that have to give way so that a page fits one screen; where it never does, all that may."""
-    fits = (over for over in range(MOST_OVER) if page_as_text(page(over), width).count("\n") <= SCREEN_LINES)
-    return next(fits, MOST_OVER)
+    most = MOST_OVER + FEWER_LEVERS + FEWER_ROWS
+    pages = ((over, page_in_shown_currency(page(over))) for over in range(most))
+    return next((over for over, each in pages if page_as_text(each, width).count("\n") <= SCREEN_LINES), most)
+
+
+def fewer_levers(over: int) -> int:
+    """How many changes give way, where rows, rejections and what nobody doubts do not make room enough."""
+    return min(max(over - MOST_OVER, 0), FEWER_LEVERS)
 
 
 def is_crowded(over: int) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.provenance import day_in_words
-from gpufleet.report.numbers import count, plural
+from gpufleet.report.numbers import count, percent, plural
 from gpufleet.report.page import Column, Table
 from gpufleet.results.answer import PriceSource
 from gpufleet.results.base import Input
@@ -20,6 +21,7 @@ SHOWN_REJECTIONS = 6
 TIGHTER = "A tighter limit takes far more machines than the load does."
 SPREAD = "spread of lengths"
 AS_PUBLISHED = "as published"
+WHOSE_LENGTHS = {"input": ("prompts", "--in"), "output": ("answers", "--out")}
 NOTHING_HELPS = "No change of one of its parts helps, and none of two of them by the same factor up to 10."
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
@@ -50,8 +52,9 @@ def relaxation_table(plan: ServicePlan, lower: str = "", engines: str = "") -> T
     ]
     rows = [r.model_dump() for r in plan.relaxations]
     together = any(r.together for r in plan.relaxations)
-    how = "No single one is enough: all of these are needed together." if together else "Any one of these is enough."
-    notes = [how] if len(rows) > 1 else []
+    sure = "" if plan.confidence <= EXPECTED else f", at {percent(plan.confidence)} confidence"
+    how = "No single one is enough: all of these are needed together" if together else "Any one of these is enough"
+    notes = [f"{how if len(rows) > 1 else 'This is enough'}{sure}."] if rows else []
     notes += [TIGHTER] if any(r.asked_s is not None for r in plan.relaxations) else []
     notes += untried_line(plan, lower, engines) if lower else []
     return Table(columns, rows, "The smallest change that helps", notes, empty=NOTHING_HELPS)
@@ -76,13 +79,16 @@ def preferred_line(inputs: Sequence[Input]) -> list[str]:
 
 def assumed_line(plan: ServicePlan) -> list[str]:
     """Inputs of a plan that nobody gave; how lengths spread stands in the headline of a model that writes."""
-    is_said = isinstance(plan, ServePlan) and bool(plan.lengths_assumed)
-    short = {"value": AS_PUBLISHED}
-    return assumed_words([i.model_copy(update=short) if is_said and i.name == SPREAD else i for i in plan.inputs])
+    assumed = plan.lengths_assumed if isinstance(plan, ServePlan) else []
+    if not assumed:
+        return assumed_words(plan.inputs)
+    whose, option = WHOSE_LENGTHS.get(assumed[0] if len(assumed) == 1 else "", ("lengths", "--in"))
+    said = f"{whose} spread: {AS_PUBLISHED} (or {option} fixed=N)"
+    return assumed_words([i for i in plan.inputs if i.name != SPREAD], [said])
 
 
-def assumed_words(inputs: Sequence[Input]) -> list[str]:
-    """Inputs that nobody gave."""
+def assumed_words(inputs: Sequence[Input], further: Sequence[str] = ()) -> list[str]:
+    """Inputs that nobody gave, and what else was assumed."""
     assumed = {i.name: i.value for i in inputs if i.origin == "default"}
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
@@ -92,6 +98,7 @@ def assumed_words(inputs: Sequence[Input]) -> list[str]:
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),
         *spread_words(assumed),
+        *further,
     ]
     return [f"Assumed: {'; '.join(parts)}."] if parts else []
 

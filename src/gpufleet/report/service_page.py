@@ -26,7 +26,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.price_lines import price_lines
+from gpufleet.report.price_lines import kind, price_lines
 from gpufleet.report.rented import (
     NARROW_PAGE,
     rented_fact,
@@ -41,11 +41,13 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
     ask_line,
+    fewer_levers,
     is_crowded,
     latency_line,
     lines_over,
     price_day_lines,
     price_table,
+    rejected_note,
     screen_ranking,
     screen_rejections,
 )
@@ -61,12 +63,15 @@ from gpufleet.report.search import (
 from gpufleet.report.service_reasons import (
     aged_row_line,
     binding_line,
+    busy_words,
     capacity_line,
     hours_line,
+    hours_words,
     idle_line,
-    kind,
     own_line,
+    price_words,
     risk_line,
+    sets_the_number,
     spot_line,
     steadier_line,
     surer_line,
@@ -144,7 +149,7 @@ def service_page(
 
         def screen(over: int) -> Page:
             tables = screen_tables(plan, words, details, width, num_rows, started, over)
-            return Page(headline(plan, words), tables, said)
+            return Page(headline(plan, words), tables, [*rejected_note(plan.rejections, over), *said])
 
         fitting = screen(0 if details else lines_over(screen, width))
         return replace(fitting, tables=[*fitting.tables, *explained])
@@ -168,7 +173,7 @@ def screen_tables(
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each, fewer by what is `over`; `details` are in full."""
     own, has_limits = words.reasons(plan), Detail.LIMITS in details
-    bill = bill_table(plan, width)
+    bill = bill_table(plan, width, fewer_levers(over))
     why = (
         why_table(plan, own)
         if has_limits
@@ -181,7 +186,7 @@ def screen_tables(
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, over),
         *bill_tables(plan),
         *started,
-        screen_rejections(plan.rejections, details, width, over),
+        *screen_rejections(plan.rejections, details, width, over),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
     ]
 
@@ -192,7 +197,7 @@ def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool, is_bri
     In brief without what nobody doubts or asked for.
     """
     d = plan.deployments[0]
-    binds = f"{d.binding_limit} binds." if d.binding in plan.objectives else binding_line(plan, d)
+    binds = f"{sets_the_number(d)}." if d.binding in plan.objectives else binding_line(plan, d)
     is_spot_cheaper = plan.spot_alternative is not None and plan.spot_alternative.usd_per_hour < d.usd_per_hour
     lines = [
         own.layout,
@@ -253,7 +258,7 @@ def headline(plan: P, words: ServiceWords[P]) -> str:
     if not plan.deployments:
         return f"{words.asked(plan)}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
+    price = f"{price_words(d)}, {total(d, usd_per_month, d.usd_per_month)}"
     sure = verdict(plan, d.is_tight)
     return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}. {sure}"
 
@@ -263,7 +268,9 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
     if not plan.deployments:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
-    each = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
+    alone = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
+    hours = hours_words(d)
+    each = f"mean of {hours}" if hours else alone
     return [
         verdict_of(plan),
         Fact("Per hour", total(d, usd, d.usd_per_hour), each),
@@ -356,7 +363,7 @@ def notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | No
 
 def any_asked(plan: ServicePlan) -> str:
     """What was asked of any model."""
-    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{busy_words(plan)}"
 
 
 def any_work(plan: ServicePlan) -> str:

@@ -11,6 +11,7 @@ from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
     count,
+    duration,
     headroom,
     percent,
     plural,
@@ -25,16 +26,17 @@ from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
 from gpufleet.results.levers import CertaintyPrice
 from gpufleet.results.plan import RentedService, ServicePlan
+from gpufleet.units import DAY, HOUR
 
 if TYPE_CHECKING:
     from gpufleet.results.plan_changes import PlanChanges
 
-MOSTLY_IDLE_RATIO = 0.2
+MOSTLY_IDLE_RATIO, ROUNDED = 0.2, 6
 UNMEASURED = "roofline"
 BINDING = {
-    "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
-    "KV room": "KV room binds: with more load, a burst would wait for KV memory.",
-    "engine_batch": "The engine's largest batch binds: memory would hold more sequences.",
+    "load": "Load sets the number: 95% of what a replica sustains.",
+    "KV room": "KV room sets the number: beyond, a burst would wait for memory.",
+    "engine_batch": "The engine's largest batch sets the number: memory would hold more.",
     "one_replica": "One replica is enough: no limit is near.",
     "one_machine": "One machine is enough: no limit is near.",
     "spare_machines": "Redundancy (--spare-machines, --zones) sets the number: one machine would carry the load.",
@@ -65,12 +67,6 @@ def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     return f"nothing on offer serves it. Most common reason: {first.reason} (nearest: {first.best})."
 
 
-def kind(d: RentedService) -> str:
-    """The price kind in words, with the machines that are bought on demand beside spot."""
-    beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
-    return d.price_kind.replace("_", " ") + beside
-
-
 def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry as surely as the plan promises, and as expected, beside what is asked."""
     busiest, wanted = plan.busiest_requests_per_s, wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)
@@ -95,10 +91,15 @@ def beside_rate(spare_ratio: float) -> str:
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
     if d.binding in broken_at_high_end(plan, d):
-        return f"{d.binding_limit} binds: it is the first limit to break, and it breaks at the high end of its range."
+        return f"{sets_the_number(d)}: it is the first limit to break, and it breaks at the high end of its range."
     if d.binding in plan.objectives:
-        return f"{d.binding_limit} binds: with more load on a replica it is the first limit to break."
+        return f"{sets_the_number(d)}: with more load on a replica it is the first limit to break."
     return BINDING.get(d.binding, f"Binding limit: {d.binding_limit}.")
+
+
+def sets_the_number(d: RentedService) -> str:
+    """Which limit decides how many replicas are rented."""
+    return f"{d.binding_limit} sets the number"
 
 
 def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
@@ -109,7 +110,7 @@ def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
 def steadier_line(plan: ServicePlan) -> list[str]:
     """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
     prices = [usd_per_hour(d.usd_per_hour) for d in plan.deployments]
-    return tight_row(plan.deployments, prices, tight_words(plan), "keeps its limits")
+    return tight_row(plan.deployments, prices, tight_words(plan), "keeps its limits", plan.confidence)
 
 
 def tight_words(plan: ServicePlan) -> str:
@@ -132,13 +133,28 @@ def certainty_line(plan: ServicePlan) -> list[str]:
     if len(runs) == 1:
         return [f"Certainty costs nothing: {runs[0][0]} an hour as expected and at {percent(told[-1].confidence)}."]
     said = ", ".join(f"{sure_words([x.confidence for x in same])} {price}" for price, same in runs)
-    d, expected = plan.deployments[0], told[0].winner
-    is_paid, gpu = (
-        expected is not None and expected.usd_per_hour < d.usd_per_hour,
-        "" if expected is None else expected.gpu,
-    )
-    narrower = f"; one benchmark of {d.engine} on {gpu} narrows it" if is_paid else ""
-    return [f"Certainty (--confidence), an hour: {said}{narrower}."]
+    return [f"Certainty (--confidence), an hour: {said}{measure_words(plan.deployments[0], told[0])}."]
+
+
+def measure_words(d: RentedService, expected: CertaintyPrice) -> str:
+    """What to run to know whether the machines that are cheaper as expected hold, where any are."""
+    if expected.winner is None or expected.winner.usd_per_hour >= d.usd_per_hour:
+        return ""
+    launch, gpu = getattr(d, "launch", None), expected.winner.gpu
+    if launch is None or launch.benchmark is None:
+        return f"; to know, measure {d.engine} on {gpu}"
+    return f"; to know, run '{launch.benchmark}' on {gpu}"
+
+
+def copies_line(plan: ServicePlan) -> list[str]:
+    """That many copies are rented for certainty alone, and all that they do."""
+    found = plan.for_certainty
+    if found is None:
+        return []
+    more, sure = count(found.replicas - found.expected_replicas), percent(plan.confidence)
+    moved = f"{found.limit} from {duration(found.expected_s)} to {duration(found.all_s)}"
+    few = plural(found.expected_replicas, "replica")
+    return [f"{few} as expected, {count(found.replicas)} at {sure}: {more} only move {moved}."]
 
 
 def certain_price(told: CertaintyPrice) -> str:
@@ -163,15 +179,17 @@ def surer_line(plan: ServicePlan) -> list[str]:
     if cheapest.likely_usd_per_hour >= d.likely_usd_per_hour or cheapest.usd_per_hour >= d.usd_per_hour:
         return []
     more = percent(d.usd_per_hour / cheapest.usd_per_hour - 1)
-    price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} ({machines(cheapest)})"
+    price = f"{about(cheapest)}{usd_per_hour(cheapest.usd_per_hour)} for {machines(cheapest)}"
     less = f"breaks at {percent(HIGH_END)}" if cheapest.is_tight else "holds less surely"
-    return [f"{more} dearer than {price}, which {less} (--steady 0 takes it)."]
+    return [f"{more} over {price} (--steady 0), which {less}."]
 
 
 def aged_row_line(plan: ServicePlan) -> list[str]:
-    """The first row that costs less by its list and counts more by now."""
-    d = plan.deployments[0]
+    """The first row that costs less by its list and counts more by now, unless it is told above as cheaper if true."""
+    d, told = plan.deployments[0], plan.undated_alternative
     for row, other in enumerate(plan.deployments[1:], 2):
+        if told is not None and (other.cloud, other.instance) == (told.cloud, told.instance):
+            return []
         if other.usd_per_hour < d.usd_per_hour and other.likely_usd_per_hour > d.likely_usd_per_hour:
             price = f"{about(other)}{usd_per_hour(other.usd_per_hour)}, price of {other.price_day}"
             return [f"Row {row} costs less by its list: {price}, {aged_words(other)} by now."]
@@ -200,11 +218,34 @@ def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
 
 
 def hours_line(d: RentedService) -> list[str]:
-    """What is paid at the peak and off it, where they differ."""
-    if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
+    """What is kept off the peak; what is paid then stands beside the price."""
+    if d.quiet_instance_count is None:
         return []
-    kept = f"kept off peak: {count(d.quiet_instance_count)} of {plural(d.instance_count, 'machine')}"
-    return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+    return [f"Kept off peak: {count(d.quiet_instance_count)} of {plural(d.instance_count, 'machine')}."]
+
+
+def busy_words(plan: ServicePlan) -> str:
+    """The hours of a day at the full rate, and the rate of the others, where hours differ."""
+    if plan.mean_requests_per_s is None or not plan.deployments:
+        return ""
+    busy = plan.deployments[0].busy_time_ratio
+    quiet = (plan.mean_requests_per_s - busy * plan.rate_requests_per_s) / (1 - busy)
+    return f" ({amount(round(busy * DAY / HOUR, ROUNDED))} h a day, else {amount(round(quiet, ROUNDED))}/s)"
+
+
+def price_words(d: RentedService) -> str:
+    """What an hour costs; where hours differ, the mean and what it is made of."""
+    mean = total(d, usd_per_hour, d.usd_per_hour)
+    hours = hours_words(d)
+    return f"{mean} on average ({hours})" if hours else mean
+
+
+def hours_words(d: RentedService) -> str:
+    """What is paid at the peak and off it, where they differ; "" where they do not."""
+    if d.busy_usd_per_hour is None or d.busy_usd_per_hour == d.usd_per_hour:
+        return ""
+    quiet_usd = (d.usd_per_hour - d.busy_time_ratio * d.busy_usd_per_hour) / (1 - d.busy_time_ratio)
+    return f"{total(d, usd, d.busy_usd_per_hour)} at the peak, {total(d, usd, quiet_usd)} off it"
 
 
 def own_line(d: RentedService) -> list[str]:

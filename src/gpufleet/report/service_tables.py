@@ -18,7 +18,7 @@ from gpufleet.report.ranking import (
     ranking,
     varied_columns,
 )
-from gpufleet.report.rented import NARROW_PAGE, machines_texts, marked
+from gpufleet.report.rented import NARROW_PAGE, machines_texts, marked, range_legend
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import RentedService, ServicePlan
 
@@ -86,10 +86,12 @@ def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) 
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
     named = machines_texts(plan.deployments, width)
     rows = [
-        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+        ranking_row(rank, d, own, text, plan.confidence)
+        for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
-    tight = "expected to hold, breaks an objective"
-    return ranking(plan.deployments, ranking_columns(plan, own), rows, tight, marks_of_order(plan.deployments))
+    is_any_tight = any(d.is_tight for d in plan.deployments)
+    legend = range_legend(is_any_tight, plan.confidence, "holds", "breaks an objective")
+    return ranking(plan.deployments, ranking_columns(plan, own), rows, legend, marks_of_order(plan.deployments))
 
 
 def marks_of_order(rows: Sequence[RentedService]) -> list[str]:
@@ -125,7 +127,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("unit_cost", own.unit_header, align="right", priority=6, where="text"),
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
-        Column("binding_limit", "binds", priority=10),
+        Column("binding_limit", "set by", priority=10),
         *PRICE_DAYS,
     ]
 
@@ -151,11 +153,11 @@ def bought(d: RentedService) -> str:
     return d.price_kind.replace("_", " ") + machines
 
 
-def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str) -> Row:
+def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str, confidence: float) -> Row:
     """The cells of one deployment."""
     cells: dict[str, object] = {
         **d.model_dump(exclude={"latency", "launch"}),
-        **machine_cells(rank, d, machines),
+        **machine_cells(rank, d, machines, confidence),
         "price": marked(d, usd(d.usd_per_hour)),
         "shape": own.replicas[rank - 1],
         "unit_cost": own.unit_cost[rank - 1],

@@ -8,6 +8,7 @@ from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.words import exact_time
 from gpufleet.results.base import Figure
+from gpufleet.results.flips import FlipWinner
 from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 
 
@@ -49,7 +50,7 @@ def value_text(figure: Figure) -> str:
     return duration(figure.value)
 
 
-def machines_of(deployment: VerifiedDeployment) -> str:
+def machines_of(deployment: VerifiedDeployment | FlipWinner) -> str:
     """How many of which machines."""
     return f"{deployment.instance_count}x {deployment.cloud} {deployment.instance.removeprefix('Standard_')}"
 
@@ -66,6 +67,17 @@ def notes(found: Verification) -> Iterator[str]:
         f"{number:,} requests at the planned rate, dealt out by "
         f"{found.routing.replace('_', ' ')}; steps as long as expected (seed {found.seed})."
     )
+
+
+def sized_line(found: Verification) -> list[str]:
+    """What draws of the engine's speed made of the plan: which machines in place of which, and how surely they hold."""
+    drawn = found.drawn
+    if drawn is None or drawn.planned is None:
+        return []
+    now, before = machines_of(found.deployments[0]), machines_of(drawn.planned)
+    price = usd_per_hour(drawn.planned.usd_per_hour)
+    draws = f"{drawn.kept_draws} of {drawn.num_draws} draws of the engine's speed"
+    return [f"{now} instead of {before} ({price}): every limit holds in {draws}."]
 
 
 def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:

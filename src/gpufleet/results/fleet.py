@@ -56,14 +56,18 @@ class FleetPlan(Sealed, Answer):
     `missing`: machines of which all models together need more than can be had; then nothing is planned for them
     together. `plans` are of each model alone that writes, in the order that they were asked, `encoder_plans` of those
     that do not; where a model is a tenant of `shared`, its first deployment is what it would take apart.
-    `usd_per_hour` is of all together, `usd_per_hour_apart` with machines of its own for each, None where there are too
-    few. A file also says `is_feasible`, and by itself what may break that: `unserved`, `is_within_budget`.
+    `held_confidences`: how surely each model keeps its limits on the machines that it gets, in the order of the plans;
+    `held_together`: how surely all do at once. `usd_per_hour` is of all together, `usd_per_hour_apart` with machines of
+    its own for each, None where there are too few. A file also says `is_feasible`, and by itself what may break that:
+    `unserved`, `is_within_budget`.
     """
 
     plans: list[ServePlan]
     encoder_plans: list[EncoderServePlan] = []
     shared: list[SharedDeployment]
     missing: list[MissingMachines] = []
+    held_confidences: list[float] = []
+    held_together: float | None = None
     usd_per_hour: float | None
     usd_per_hour_apart: float | None
     usd_per_month: float | None

@@ -20,6 +20,19 @@ class CertaintyPrice(Result):
     winner: CheapestThen | None
 
 
+class CopiesForCertainty(Result):
+    """Copies of an answer beyond those that keep its limits as expected: all that they do is to move one `limit`.
+
+    It is expected to be `expected_s` on `expected_replicas` and `all_s` on all `replicas`.
+    """
+
+    limit: str
+    expected_replicas: int
+    expected_s: float
+    replicas: int
+    all_s: float
+
+
 class Lever(Result):
     """A single change of the question that saves much, with the cheapest machines after it.
 

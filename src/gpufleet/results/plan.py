@@ -12,7 +12,7 @@ from gpufleet.results.answer import Answer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
-from gpufleet.results.levers import CertaintyPrice, Lever, LimitEdge
+from gpufleet.results.levers import CertaintyPrice, CopiesForCertainty, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
@@ -325,8 +325,9 @@ class ServicePlan(Sealed, Answer):
     end of every range), the headroom as expected; machines carry `busiest_requests_per_s` too, without headroom.
     `missed_confidence`: nothing keeps the limits so surely, which nobody asked for; `certainty`: what other confidences
     cost, where nobody asked for one (files of former versions have `expected_alternative` instead: what is cheaper as
-    expected). `undated_alternative` costs less than the answer at a price that
-    nobody dates; `missing_prices`: machines without a price that could have been the answer.
+    expected); `for_certainty`: copies that are over 1.5 times those that hold as expected. `undated_alternative` costs
+    less than the answer at a price that nobody dates; `missing_prices`: machines without a price that could have been
+    the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
@@ -339,6 +340,7 @@ class ServicePlan(Sealed, Answer):
     confidence: float = 0.5
     missed_confidence: float | None = None
     certainty: list[CertaintyPrice] = []
+    for_certainty: CopiesForCertainty | None = None
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
     expected_alternative: RentedService | None = None
@@ -371,7 +373,7 @@ class ServePlan(ServicePlan):
     cheaper than every deployment where there are. `today`: what runs now, where it was said. `pools`: prefill and
     decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
     from request to request, `lengths_assumed`: which of them as in published traces, since nobody said how;
-    `num_classes` of requests are told apart, and of one kind of request alone the 95th percentile is said.
+    `num_classes` of requests are told apart, and of one kind of request alone percentiles are said.
     `levers`: single changes of the question that save more than a quarter, the best first; `edges`: limits beside which
     the choice changes. `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its
     requests replayed, where that was asked for.
@@ -383,7 +385,9 @@ class ServePlan(ServicePlan):
     num_classes: int = 0
     lengths_differ: list[str] = []
     lengths_assumed: list[str] = []
+    input_p90_tokens: float | None = None
     input_p95_tokens: float | None = None
+    output_p90_tokens: float | None = None
     output_p95_tokens: float | None = None
     quality_costs: dict[str, str] = {}
     deployments: list[Deployment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.results.base import Figure, Result
+from gpufleet.results.flips import FlipWinner
 from gpufleet.results.simulated_objective import SimulatedObjective
 
 
@@ -40,6 +41,7 @@ class DrawnSpeeds(Result):
 
     `kept_draws` keep every limit under all arrivals. `sufficient_instance_count` machines, the fewest, keep them as
     surely as was asked, and the headroom as expected; None where it takes those of the plan, or over thrice as many.
+    `planned`: the answer of the closed form, where the draws made another of it.
     """
 
     num_draws: int
@@ -47,6 +49,7 @@ class DrawnSpeeds(Result):
     confidence: float
     sufficient_instance_count: int | None = None
     sufficient_usd_per_hour: float | None = None
+    planned: FlipWinner | None = None
 
 
 class Verification(Result):

@@ -14,8 +14,8 @@ from gpufleet.api.prepared import prepare
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.bill import BillLine, Per
 from gpufleet.report.comparison import comparison_page
-from gpufleet.report.numbers import significant
-from gpufleet.report.plan import plan_page
+from gpufleet.report.numbers import significant, usd, usd_per_hour
+from gpufleet.report.plan import headline, plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
 
@@ -110,6 +110,17 @@ def test_beyond_the_budget_neither_is_called_as_cheap_as_the_other() -> None:
     found = compare(replace(ASKED, budget_usd_per_hour=30.0), "L40S", "H100")
     assert (found.ranges[-1].cheaper, found.ranges[-1].is_served) == (None, False)
     assert "neither serves" in page_as_text(comparison_page(found), 100)
+
+
+@days
+def test_the_first_line_says_the_hours_and_what_each_of_them_costs(request_: ServeRequest) -> None:
+    plan = plan_serve(request_)
+    d, first = plan.answer, headline(plan)
+    quiet_usd = (24 * d.usd_per_hour - HOURS * d.busy_usd_per_hour) / (24 - HOURS)
+    assert f"{PEAK:g} requests/s (10 h a day, else 4/s)" in first
+    hours = f"({usd(d.busy_usd_per_hour)} at the peak, {usd(quiet_usd)} off it)"
+    assert f"{usd_per_hour(d.usd_per_hour)} on average {hours}" in first
+    assert "on average" not in headline(plan_serve(replace(request_, off_peak_rate=None, peak_hours=None)))
 
 
 def test_electricity_is_that_of_the_day() -> None:

@@ -1,4 +1,4 @@
-"""A verified plan keeps its limits in the replay or says that none does; it is never cheaper than the unverified."""
+"""A verified plan keeps its limits in the replay or says that none does; draws of speed size it, up and down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.kept_plans import Tried, kept_in_replay, least_kept
 from gpufleet.api.recorded_question import request_of
 from gpufleet.domain.requests import Requests
-from gpufleet.report.plan import headline
+from gpufleet.report.plan import headline, plan_page
+from gpufleet.report.verification import sized_line
 from gpufleet.simulate.generated import requests_of
 
 FLEETS = {
@@ -37,15 +38,65 @@ def waves(rate: float, times_as_fast: float, num: int = 4_000) -> Requests:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLEETS)
 @pytest.mark.parametrize("times_as_fast", [1.0, 3.0])
-def test_a_verified_plan_is_kept_and_never_cheaper(name: str, times_as_fast: float) -> None:
+def test_a_verified_plan_is_kept_and_cheaper_only_where_draws_say_so(name: str, times_as_fast: float) -> None:
     plan = asked(name)
     verified = kept_in_replay(plan, waves(plan.rate_requests_per_s, times_as_fast))
     assert verified.verification is not None
     assert verified.is_feasible
     assert verified.verification.is_kept
-    assert verified.answer.usd_per_hour >= plan.answer.usd_per_hour
+    drawn = verified.verification.drawn
+    assert drawn is not None
+    assert drawn.planned is not None or verified.answer.usd_per_hour >= plan.answer.usd_per_hour
     first = verified.verification.deployments[0]
     assert (first.instance, first.replicas) == (verified.answer.instance, verified.answer.replicas)
+
+
+DRAWN = {
+    "down": ("qwen2.5-7b", {"rate": "69/s", "input_tokens": 3888, "output_tokens": 121, "gpus": ["H100"],
+                            "slo": "ttft.p95<485ms,tpot.p95<66ms"}),
+    "up": ("llama-3.3-70b", {"rate": "10/s", "input_tokens": 4000, "output_tokens": 800, "gpus": ["B300"],
+                             "slo": "ttft.p95<0.5s,tpot.p95<0.05s"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", DRAWN)
+def test_draws_size_a_plan_and_its_question_gives_it_again(way: str) -> None:
+    model, said = DRAWN[way]
+    plan = gpufleet.plan_serve(model, rows=1, **said)  # type: ignore[arg-type]
+    sized = kept_in_replay(plan, None)
+    assert sized.verification is not None
+    drawn = sized.verification.drawn
+    assert drawn is not None
+    assert drawn.planned is not None
+    assert (drawn.planned.instance_count, drawn.planned.usd_per_hour) == (
+        plan.answer.instance_count, plan.answer.usd_per_hour,
+    )  # fmt: skip
+    assert (sized.answer.instance_count < plan.answer.instance_count) == (way == "down")
+    assert (sized.answer.usd_per_hour < plan.answer.usd_per_hour) == (way == "down")
+    assert drawn.sufficient_instance_count is None
+    assert drawn.kept_draws >= drawn.confidence * drawn.num_draws
+    assert sized.answer.sure_requests_per_s >= sized.rate_requests_per_s * (1 - 1e-9)
+    [words] = sized_line(sized.verification)
+    assert words in plan_page(sized).leading
+    assert f"instead of {drawn.planned.instance_count}x " in words
+    assert f"in {drawn.kept_draws} of 20 draws" in words
+    basis = sized.with_basis().basis
+    assert basis is not None
+    again = gpufleet.plan_serve(request_of(basis))
+    assert (again.input_hash, again.answer) == (sized.input_hash, sized.answer)
+    assert again.input_hash != plan.input_hash
+
+
+def test_a_budget_is_kept_by_a_plan_that_draws_would_make_larger() -> None:
+    model, said = DRAWN["up"]
+    plan = gpufleet.plan_serve(model, rows=1, budget_usd_per_hour=1100.0, **said)  # type: ignore[arg-type]
+    kept = kept_in_replay(plan, None)
+    assert kept.verification is not None
+    drawn = kept.verification.drawn
+    assert kept.answer == plan.answer
+    assert drawn is not None
+    assert drawn.sufficient_usd_per_hour is not None
+    assert drawn.sufficient_usd_per_hour > 1100.0
 
 
 @pytest.mark.slow

@@ -209,9 +209,9 @@ def started(prompts: str) -> Launch:
 
 def test_a_start_command_says_which_requests_it_refuses_until_the_longest_is_stated() -> None:
     guessed, known = started("mean=1500,p95=5000"), started("mean=1500,p95=5000,max=32k")
-    [refused] = [note for note in guessed.notes if "the engine refuses them" in note]
-    assert "About 1% of the requests (0.12/s) are longer" in refused
-    assert not any("refuses" in note for note in known.notes)
+    [refused] = [note for note in guessed.notes if "are refused" in note]
+    assert "About 1% of the requests (0.12/s), longer" in refused
+    assert not any("are refused" in note for note in known.notes)
     assert known.arguments[known.arguments.index("--max-model-len") + 1] == str(32 * 1024 + 350)
 
 
@@ -220,7 +220,7 @@ def test_a_roomy_replica_takes_all_that_its_model_takes() -> None:
     launch = plan_serve(ServeRequest("llama-3.1-8b", 4.0, 1000, 200, gpus=["H100"], rows=1)).answer.launch
     assert launch is not None
     assert launch.arguments[launch.arguments.index("--max-model-len") + 1] == "131072"
-    assert not any("refuses" in note for note in launch.notes)
+    assert not any("are refused" in note for note in launch.notes)
 
 
 def shown(asked: ServeRequest) -> str:
@@ -232,10 +232,9 @@ FP8_ENGINE = ServeRequest("qwen3-32b", 12.0, 1500, 350, engine="tensorrt-llm", p
 
 def test_an_engine_that_keeps_its_cache_in_8_bits_by_default_says_so_and_how_it_would_not() -> None:
     words = shown(FP8_ENGINE)
-    assert "KV cache fp8: tensorrt-llm's default for fp8 weights" in words
-    assert "--kv-precision bf16 keeps it at 16 bits" in words
+    assert "KV cache fp8 costs quality too: tensorrt-llm's default (--kv-precision bf16: 16 bits)" in words
     for kept in (replace(FP8_ENGINE, kv_precision="bf16"), replace(FP8_ENGINE, kv_precision="fp8")):
-        assert "default for fp8 weights" not in shown(kept)
+        assert "costs quality too" not in shown(kept)
 
 
 @pytest.mark.slow

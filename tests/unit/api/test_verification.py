@@ -82,14 +82,17 @@ def test_fewer_machines_that_hold_as_surely_are_said_and_one_fewer_does_not() ->
         "llama-3.1-8b", rate="40/s", input_tokens=1000, output_tokens=200, slo="ttft.p95<1s,tpot.p95<50ms",
         gpus=["H100"], min_replicas=8, rows=1,
     )  # fmt: skip
-    drawn, answer = lavish.verify().drawn, lavish.answer
+    answer, demand = lavish.answer, demand_of(asked, arch)
+    as_asked, drawn = lavish.verify().drawn, lavish.verify(promised=demand).drawn
+    assert as_asked is not None
+    assert as_asked.sufficient_instance_count is None, "so many replicas were asked for"
     assert drawn is not None
     assert drawn.sufficient_instance_count is not None
     assert drawn.sufficient_instance_count < answer.instance_count
     assert drawn.sufficient_usd_per_hour == pytest.approx(
         answer.price_per_instance_usd_per_hour * drawn.sufficient_instance_count
     )
-    [how] = ways_to_arrive(arch, demand_of(asked, arch).workload, load_catalog(), None)
+    [how] = ways_to_arrive(arch, demand.workload, load_catalog(), None)
     slow, per_machine = SlowEnd.of(answer, how), answer.replicas // answer.instance_count
     sure, ahead = slow.dilated(how, 0.8, 1.0), slow.dilated(how, 0.5, 1.2)
     enough = drawn.sufficient_instance_count * per_machine

@@ -12,7 +12,8 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.report.numbers import significant, usd, usd_per_hour
-from gpufleet.report.plan import plan_page
+from gpufleet.report.plan import own_columns, plan_page
+from gpufleet.report.service_tables import ranking_table
 from gpufleet.report.text import page_as_text
 
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<40s", rows=40)
@@ -85,6 +86,24 @@ def test_the_price_of_certainty_is_true_of_any_market(asked: ServeRequest) -> No
     test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked)
 
 
+def test_copies_that_only_move_a_percentile_are_those_beyond_what_holds_as_expected_on_the_same_machines() -> None:
+    asked = ServeRequest("llama-3.1-8b", 60.0, 1000, 200, "ttft.p95<80ms,tpot.p95<40ms", gpus=["H100"])
+    plan = plan_serve(asked)
+    found, answer = plan.for_certainty, plan.answer
+    assert found is not None
+    few = next(d for d in sure(asked, 0.5).deployments if (d.instance, d.layout) == (answer.instance, answer.layout))
+    assert (found.expected_replicas, found.replicas) == (few.replicas, answer.replicas)
+    assert found.replicas > 1.5 * found.expected_replicas
+    assert (found.expected_s, found.all_s) == pytest.approx(
+        [d.latency[found.limit].value for d in (few, answer)], rel=1e-9
+    )
+    assert found.limit == answer.binding
+    more = found.replicas - found.expected_replicas
+    assert f"{more} only move {found.limit} from" in page_as_text(plan_page(plan), 200)
+    roomy = replace(asked, slo="ttft.p95<2s,tpot.p95<40ms")
+    assert plan_serve(roomy).for_certainty is None
+
+
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
     asked = replace(CHAT, slo="tpot.p95<9.6ms", gpus=["H200"])
     plan = plan_serve(asked)
@@ -138,7 +157,9 @@ def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_
     d = plan.answer
     assert (d.instance_count, d.is_tight, d.binding_limit) == (1, True, "ttft.p95")
     words = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert "ttft.p95 binds: it is the first limit to break, and it breaks at the high end of its range" in words
+    assert (
+        "ttft.p95 sets the number: it is the first limit to break, and it breaks at the high end of its range" in words
+    )
     assert "no limit is near" not in words
 
 
@@ -165,11 +186,15 @@ def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plan_serve(rare)))
     assert "Holds at 90% confidence." in words[0.9]
     assert "Tight" not in words[0.9]
-    assert "Tight: holds as expected, breaks at 90%." in words[0.5]
+    assert "Holds as expected, breaks at 90%." in words[0.5]
+    assert "tight" not in words[0.5].lower()
+    assert {row["verdict"] for row in ranking_table(sure(asked, 0.5), own_columns(sure(asked, 0.5))).rows} == {
+        "holds", "expected",
+    }  # fmt: skip
     assert "confidence 0.9 plans for it" in words[0.5]
     assert "Certainty" not in words[0.9] + words[0.5]
     assert f"Certainty (--confidence), an hour: as expected {usd(cheap)}, " in said
-    assert "one benchmark of vllm on " in said
+    assert "; to know, run 'vllm bench serve' on " in said
     assert "Certainty costs nothing: " in free
 
 

@@ -54,6 +54,14 @@ def test_what_is_read_of_a_word_is_what_its_field_holds(question: type, row: Wor
     assert isinstance(row.value_of(SUCH_AS.get(row.kind.metavar, "some words")), kinds)
 
 
+@pytest.mark.parametrize(("question", "row"), [p for p in EVERY_WORD if p.values[1].bounds and p.values[1].what])
+def test_a_number_out_of_range_is_refused_by_the_name_of_its_word(question: type, row: Word[Any]) -> None:
+    with pytest.raises(UsageError) as refused:
+        row.refuse_outside(row.bounds.most * 2 + 1)
+    said = str(refused.value)
+    assert row.name in said or row.name.replace("_", " ") in said
+
+
 def test_a_limit_that_a_word_fills_is_one_of_the_solver() -> None:
     filled = {row.fills for row in words_of(*SERVE).values() if row.fills}
     assert filled <= {f.name for f in (*fields(Demand), *fields(Purse))}

@@ -102,6 +102,21 @@ def plot(*points: CostPoint, limit_s: float | None = None, has_steps: bool = Tru
     return CostPlot("per hour", "ttft.p95", points, ["bars: ranges"], limit_s, has_steps)
 
 
+@pytest.mark.parametrize("first_usd", [1.02, 1.1, 1.3])
+def test_no_range_strikes_the_words_of_a_limit(first_usd: float) -> None:
+    at = (1.0, first_usd, 2.4, 4.0)
+    drawn = cost_picture(plot(*(CostPoint(x, 1.0, None, (0.3, 4.0), str(x), str(x), True) for x in at), limit_s=2.0))
+    assert drawn is not None
+    for svg in (drawn.wide, drawn.narrow):
+        [(left, bottom)] = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>limit ', svg)
+        ranges = re.findall(r'<path class="range best" d="M([\d.]+) ([\d.]+)V([\d.]+)', svg)
+        assert len(ranges) == len(at)
+        right = float(left) + cost_plot.LETTER_PX * len("limit 2.00 s")
+        assert not any(
+            float(left) < float(x) < right and float(top) < float(bottom) < float(low) for x, low, top in ranges
+        )
+
+
 def whole_page(name: str) -> str:
     """A page that says `name` wherever a page of HTML says anything."""
     columns = [Column(f"c{i}", name, priority=i) for i in range(12)]

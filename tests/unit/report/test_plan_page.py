@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Any
+
+import pytest
 
 from gpufleet.report.detail import Detail
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan import plan_page
+from gpufleet.report.search import assumed_line
 from gpufleet.report.text import page_as_text
 from gpufleet.results.answer import PriceSource
 from gpufleet.results.base import Figure, Input
@@ -147,7 +151,33 @@ def test_lengths_stand_in_the_first_line_with_what_nobody_said() -> None:
     assert first(**spread) == f"{asked} (p95 2,931), 300 out (p95 791)"
     said = first(output_p95_tokens=791.2, lengths_assumed=["output"])
     assert said == f"{asked}, 300 out (p95 791 as in published traces)"
+    stated = {"input_p90_tokens": 2000.0, "output_p90_tokens": 600.0, **spread}
+    said = first(**stated, lengths_assumed=["output"])
+    assert said == f"{asked} (mean; p90 2,000, p95 2,931), 300 out (p95 791 as in published traces)"
     assert first(num_classes=3, lengths_assumed=both).startswith("a-model at 4 requests/s in 3 classes, 1,000 tokens")
+
+
+@pytest.mark.parametrize(
+    ("assumed", "said"),
+    [(["input", "output"], "lengths"), (["input"], "prompts"), (["output"], "answers"), ([], "")],
+)
+def test_only_lengths_of_which_nobody_said_how_they_spread_are_assumed(assumed: list[str], said: str) -> None:
+    spread = [Input(name="spread of lengths", value="p95 528 out", origin="default")] if assumed else []
+    lines = " ".join(assumed_line(plan(deployment(), lengths_assumed=assumed, inputs=spread)))
+    option = "--out" if said == "answers" else "--in"
+    assert (f"{said} spread: as published (or {option} fixed=N)" in lines) == bool(said)
+
+
+def test_what_is_cheaper_if_true_says_how_many_of_its_machines_are_not_on_spot() -> None:
+    beside = deployment(instance_count=5, price_kind="spot", steady_instance_count=3, usd_per_hour=30.0)
+    assert "spot (3 of them on demand): $30.00/h" in words(plan(deployment(), undated_alternative=beside))
+
+
+def test_an_end_that_nobody_knows_says_how_far_the_figure_goes_at_least() -> None:
+    latency = {"ttft.p95": seconds(0.2, math.inf), "tpot.p95": seconds(0.02, 0.03)}
+    said = words(plan(deployment(latency=latency, is_tight=True)), details=frozenset())
+    assert "-over 2,000) ms" in said
+    assert "unknown" not in said
 
 
 def test_a_wrapping_cell_loses_no_word() -> None:

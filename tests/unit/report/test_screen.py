@@ -15,6 +15,30 @@ SERVE = ("plan", "serve", "--workload", EXAMPLE)
 SMALL = ("plan", "serve", "llama-3.1-8b", "--rate", "10/s", "--in", "1000", "--out", "300")
 ENCODER = ("plan", "serve", "bge-base-en-v1.5", "--rate", "300/s", "--in", "128", "--slo", "latency.p95<50ms")
 BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "10M", "--in", "1000", "--out", "200", "--deadline", "24h")
+FREE = ("plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200")
+OTHER_MONEY = (
+    *FREE[:3],
+    "--rate",
+    "40/s",
+    *FREE[5:],
+    "--slo",
+    "ttft.p95<400ms,tpot.p95<30ms",
+    "--currency",
+    "EUR@0.92",
+)
+MANY_NOTES = (*FREE[:2], "qwen3-32b", "--rate", "3/s", "--in", "4000", "--out", "500")
+SHARED = (
+    *FREE[:2],
+    "qwen2.5-7b",
+    "--rate",
+    "69/s",
+    "--in",
+    "3888",
+    "--out",
+    "121",
+    "--slo",
+    "ttft.p95<485ms,tpot.p95<66ms",
+)
 HIGHEST, HIGHEST_OF_A_JOB, WIDEST = 45, 55, 80
 
 
@@ -29,7 +53,7 @@ def page(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [SERVE, SMALL, ENCODER, BATCH], ids=["example", "small", "encoder", "batch"])
+@pytest.mark.parametrize("asked", [SERVE, SMALL, ENCODER, BATCH, FREE, OTHER_MONEY, MANY_NOTES, SHARED])
 def test_an_answer_fits_one_screen(asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     lines = page(capsys, *asked)
     assert len(lines) <= (HIGHEST_OF_A_JOB if asked is BATCH else HIGHEST)

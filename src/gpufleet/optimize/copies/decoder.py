@@ -36,7 +36,16 @@ from gpufleet.optimize.replicas import (
     replicas,
 )
 from gpufleet.optimize.service import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import ADMISSION_QUANTILE, LOAD, QUANTILES, ROOM, Capacity, capacity_within, later
+from gpufleet.optimize.size import (
+    ADMISSION_QUANTILE,
+    LOAD,
+    QUANTILES,
+    ROOM,
+    Capacity,
+    as_played,
+    capacity_within,
+    later,
+)
 from gpufleet.performance.latencies import latency_s, tpot_s, ttft_s
 from gpufleet.performance.load_curves import (
     crowded_batch,
@@ -171,7 +180,18 @@ class Replicas:
         """The highest rate of each replica that keeps every objective, 95 % of its load and the KV room."""
         curves = self.load_curves()
         caution = Caution.at(self.demand.confidence, self.model, curves.batch, self.demand.lengths)
-        return capacity(curves, self.demand, caution)
+        found = capacity(curves, self.demand, caution)
+        return as_played(found, self.played_ratios) if self.demand.played else found
+
+    @property
+    def played_ratios(self) -> FloatArray:
+        """How many times its rate a replay showed each replica to carry; 1 of those that were not replayed."""
+        ratios = dict(self.demand.played)
+        return np.array([ratios.get(self.played_name(row), 1.0) for row in range(len(self))], dtype=np.float64)
+
+    def played_name(self, row: int) -> str:
+        """What a replay knows a replica by, whoever rents out its machine."""
+        return f"{self.label(row)} {self.engine(row)}"
 
     def work_rates(self) -> WorkRates:
         """What each replica gets done of a job."""
