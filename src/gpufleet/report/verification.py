@@ -23,7 +23,10 @@ def verification_table(found: Verification) -> Table:
         Column("verdict", "verdict"),
     ]
     rows = [row for deployment in found.deployments for row in rows_of(deployment)]
-    return Table(columns, rows, "Verified: requests replayed one by one", list(notes(found)))
+    said = list(notes(found))
+    return Table(
+        columns, rows, "Verified: requests replayed one by one", said, empty="No limit was set; the load is carried."
+    )
 
 
 def rows_of(deployment: VerifiedDeployment) -> Iterator[Row]:
