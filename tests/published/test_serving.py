@@ -129,3 +129,28 @@ def test_eight_gpus_of_gpt_fast_are_as_much_faster_than_one_as_published() -> No
         for n in (1, 8)
     )
     assert one / eight == pytest.approx(328.43 / 104.90, rel=0.2)
+
+
+QWEN2_TOLERANCE = 0.08
+GQA_RATIO = 1.1
+
+
+@pytest.mark.parametrize(("prompt_tokens", "tokens_per_s"), [(63_488, 41.2), (129_024, 25.01)])
+def test_long_contexts_of_grouped_queries_before_flash_attention_decoded_them(
+    prompt_tokens: int, tokens_per_s: float
+) -> None:
+    """Qwen2-7B in bf16 on an A100 under vLLM 0.4.2: QwenLM/Qwen3 speed_benchmark.rst@4da996c, 2,048 tokens each."""
+    version = {"engine": "vllm", "engine_version": "0.4.2", "precision": "bf16"}
+    found = estimate("qwen2-7b", "A100:1", input_tokens=prompt_tokens, output_tokens=2048, batch=1, **version)
+    assert found.output_tokens_per_s.value == pytest.approx(tokens_per_s, rel=QWEN2_TOLERANCE)
+
+
+def test_each_query_head_reads_the_cache_before_flash_attention_decodes() -> None:
+    """PagedAttention shares nothing in a group (until vllm pull/3648); heads that are not grouped lose nothing."""
+    load = {"engine": "vllm", "input_tokens": 60_000, "output_tokens": 64, "batch": 1}
+    grouped, single = (
+        estimate(model, "A100:1", engine_version="0.4.2", **load).tpot_s.value
+        / estimate(model, "A100:1", engine_version="0.5.5", **load).tpot_s.value
+        for model in ("qwen2-7b", "llama-2-7b")
+    )
+    assert grouped > GQA_RATIO > single

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
-from tools.calibrate.run_ranges import BEYOND, NOMINAL, Seen, held_left_out, least_stretch, narrowest, share
+from tools.calibrate.run_ranges import (
+    BEYOND,
+    LEAST_KEPT,
+    NOMINAL,
+    Seen,
+    held_left_out,
+    least_stretch,
+    narrowest,
+    share,
+)
 
 from gpufleet.catalog.run_ranges import RunRange
 
@@ -23,8 +32,14 @@ def test_beside_the_range_of_steps_lies_what_leaves_a_tenth_beyond_either_end() 
     assert share(figures(PLACES), lambda each: each.is_beyond(beside, above=True)) <= BEYOND
 
 
-def test_a_range_of_steps_that_holds_enough_is_never_narrowed() -> None:
-    assert narrowest(figures(PLACES, half_width=1.0)) == narrowest([]) == RunRange()
+def test_a_range_of_steps_that_holds_more_than_enough_keeps_a_share_of_itself() -> None:
+    learnt = narrowest(figures(PLACES, half_width=1.0))
+    assert (learnt.low_log, learnt.high_log) == (0.0, 0.0)
+    assert (learnt.low_ratio, learnt.high_ratio) == (LEAST_KEPT, pytest.approx(0.5, abs=0.002))
+    wide = narrowest(figures(PLACES, half_width=0.55))
+    assert wide.high_ratio == pytest.approx(0.5 / 0.55, abs=0.002)
+    assert share(figures(PLACES, half_width=0.55), lambda each: each.is_beyond(wide, above=True)) <= BEYOND
+    assert narrowest([]) == RunRange()
 
 
 def test_a_publisher_of_many_figures_counts_as_one_of_few() -> None:
@@ -37,3 +52,9 @@ def test_what_the_others_teach_is_stretched_until_it_holds_a_publisher_that_was_
     apart = figures([0.0, 0.3, 0.42])
     assert held_left_out(apart, 1.0) < NOMINAL <= held_left_out(apart, least_stretch(apart))
     assert least_stretch(figures(PLACES, half_width=1.0)) == 1.0
+
+
+def test_nothing_is_stretched_that_holds_no_more_for_it() -> None:
+    one_far_off = [*figures([0.0, 0.0]), *[Seen("far off", 2.2, -0.1, 0.1)] * 9]
+    assert held_left_out(one_far_off, 2.0) == pytest.approx(held_left_out(one_far_off, 1.0))
+    assert least_stretch(one_far_off) == 1.0

@@ -1,11 +1,12 @@
-"""Learns how far statistics of replayed runs lie from measured ones, beside the range of their steps.
+"""Learns how far statistics of replayed runs lie from measured ones, by the range of their steps.
 
 `python tools/calibrate run-ranges MEASUREMENTS.csv [--models DIR] [--write]` replays every usable row of engines under
-load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) how much lies beside
-the range of steps and of the queues behind them, in squares, below and above, until a tenth of the figures is beyond
-either end, every publisher counting alike. Fewer than three publishers take what all kinds of run have together. What
-that holds of a publisher that it was not learnt on is printed, and stretched towards 80 %; with `--write` the ranges go
-into `data/calibration/run_ranges.toml`.
+load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) which share of the
+range of steps and of the queues behind them it keeps, or how much lies beside that in squares, below and above: the
+narrowest with which a tenth of the figures is beyond either end, every publisher counting alike. Fewer than three
+publishers take what all kinds of run have together. What that holds of a publisher that it was not learnt on is
+printed, and the range is stretched towards 80 % of it; with `--write` the ranges go into
+`data/calibration/run_ranges.toml`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gpufleet.accuracy.serving_under_load import (
     why_not_scored,
 )
 from gpufleet.api.request_runs import MEAN, kind_of_run, mean_over_draws
-from gpufleet.catalog.run_ranges import CLOSED_FORM, TAILS, RunRange, load_run_ranges, range_of
+from gpufleet.catalog.run_ranges import CLOSED_FORM, ENDS, TAILS, RunRange, load_run_ranges, range_of
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.units import MILLISECOND, PERCENT
 
@@ -41,16 +42,18 @@ STEADY = "steady"
 KINDS = ("burst", "clients", STEADY)
 PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
-# What runs have beside the range of their steps (api/request_runs.py), in squares, below and above, in logarithms;
-# by tools/calibrate/run_ranges.py.
+# How much of the range of their steps runs keep (api/request_runs.py), and what lies beside it in squares, below and
+# above, in logarithms; by tools/calibrate/run_ranges.py.
 
 """
 BEYOND, WIDEST_LOG, STEP, FEWEST_PUBLISHERS = 0.1, 2.3, 0.001, 3
+LEAST_KEPT = 0.5
+"""A judgement: what a few publishers ran does not tell that a range of steps is more than twice too wide."""
 STEADY_STATE_REQUESTS = 500
 """A queue near its rate builds up for as long, and five requests lie beyond the 99th percentile."""
-NOMINAL, STRETCHES = 0.78, (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
+NOMINAL, STRETCHES, AS_GOOD = 0.78, tuple(1 + tenths / 10 for tenths in range(11)), 0.02
+"""Few publishers hold in steps. Where no stretch holds enough, the least one that holds as good as the most."""
 HALVINGS = 40
-"""Few publishers hold in steps; more than half as wide again tells nothing more of those that are still missed."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,10 @@ class Seen:
     low_log: float
     high_log: float
 
-    def is_beyond(self, beside: RunRange, *, above: bool) -> bool:
-        """Whether it lies beyond an end of the range that has this beside that of its steps."""
-        if above:
-            return self.log_ratio > math.hypot(self.high_log, beside.high_log)
-        return -self.log_ratio > math.hypot(self.low_log, beside.low_log)
+    def is_beyond(self, learnt: RunRange, *, above: bool) -> bool:
+        """Whether it lies beyond an end of the range that is learnt of it and its steps."""
+        steps_log, off_log = (self.high_log, self.log_ratio) if above else (-self.low_log, -self.log_ratio)
+        return off_log > learnt.width_log(max(steps_log, 0.0), is_above=above)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,21 +90,23 @@ def run(arguments: argparse.Namespace) -> None:
         is_few = len(publishers_of(figures)) < FEWEST_PUBLISHERS
         teachers = wider if is_few else figures
         stretch = least_stretch(teachers)
-        beside, held = stretched(narrowest(teachers), stretch), held_left_out(teachers, stretch)
+        learnt, held = stretched(narrowest(teachers), stretch), held_left_out(teachers, stretch)
         told = (
             f"{len(publishers_of(figures))} publishers{', taken from all kinds of run' if is_few else ''}; "
             f"stretched {stretch:.1f} times, {held * PERCENT:.0f} % held of publishers left out"
         )
-        print(f"{key:24s} {len(figures):4d} figures, {told}: {beside.low_log:.3f} and {beside.high_log:.3f}")
-        tables.append(table_of(key, beside, len(figures), told))
+        ends = ", ".join(f"{getattr(learnt, end):.3f}" for end in ENDS)
+        print(f"{key:24s} {len(figures):4d} figures, {told}: {ends}")
+        tables.append(table_of(key, learnt, len(figures), told))
     if arguments.write:
         SHIPPED.write_text(HEAD + "\n".join(tables), encoding="utf-8")
 
 
-def table_of(key: str, beside: RunRange, points: int, told: str) -> str:
-    """What was learnt, as a table of TOML."""
+def table_of(key: str, learnt: RunRange, points: int, told: str) -> str:
+    """What was learnt, as a table of TOML; logarithms, and shares of them."""
+    ends = "\n".join(f"{end} = {getattr(learnt, end):.3g}" for end in ENDS)
     return (
-        f'[{key}]\nlow_log = {beside.low_log:.3g}\nhigh_log = {beside.high_log:.3g}\nunit = "ln"\npoints = {points}\n'
+        f'[{key}]\n{ends}\nunit = "ln"\npoints = {points}\n'
         f'source = "serving-under-load: {told} (tools/calibrate/run_ranges.py)"\n'
     )
 
@@ -156,15 +160,10 @@ def closed_figures(
             continue
         shipped = range_of(load_run_ranges()[CLOSED_FORM], time, statistic)
         low, high = (log_of(end / found.value) for end in (found.low, found.high))
-        steps = -without(shipped.low_log, -low), without(shipped.high_log, high)
+        steps = -shipped.steps_log(-low, is_above=False), shipped.steps_log(high, is_above=True)
         part = "tail" if statistic in TAILS else "centre"
         seen = Seen(publisher_of(written.text("source")), log_of(measured * MILLISECOND / found.value), *steps)
         yield f"{CLOSED_FORM}.{time}_{part}", seen
-
-
-def without(beside_log: float, whole_log: float) -> float:
-    """What is left of the logarithm of an end where this was added to it in squares."""
-    return math.sqrt(max(whole_log**2 - beside_log**2, 0.0))
 
 
 def log_of(ratio: float) -> float:
@@ -178,19 +177,30 @@ def publishers_of(figures: Sequence[Seen]) -> set[str]:
 
 
 def narrowest(figures: Sequence[Seen]) -> RunRange:
-    """The least beside the range of steps with which a tenth of the figures, publishers alike, is beyond either end."""
+    """The least with which a tenth of the figures, publishers alike, is beyond either end.
+
+    A share of the range of steps, as far as that is enough; else all of it and the least that lies beside.
+    """
     if not figures:
         return RunRange()
-    low, high = (
-        least(lambda log, above=above: share(figures, lambda e: e.is_beyond(RunRange(log, log), above=above)) <= BEYOND)
-        for above in (False, True)
-    )
-    return RunRange(low, high)
+    (low, low_ratio), (high, high_ratio) = (narrowest_end(figures, above=above) for above in (False, True))
+    return RunRange(low, high, low_ratio, high_ratio)
 
 
-def least(is_enough: Callable[[float], bool]) -> float:
-    """The least logarithm from which on it is enough; the widest where none is."""
-    low, high = 0.0, WIDEST_LOG
+def narrowest_end(figures: Sequence[Seen], *, above: bool) -> tuple[float, float]:
+    """What lies beside the range of steps at one end, and the share of it that is kept there."""
+
+    def is_enough(beside_log: float, kept: float) -> bool:
+        learnt = RunRange(beside_log, beside_log, kept, kept)
+        return share(figures, lambda each: each.is_beyond(learnt, above=above)) <= BEYOND
+
+    if is_enough(0.0, 1.0):
+        return 0.0, least(lambda kept: is_enough(0.0, kept), LEAST_KEPT, 1.0)
+    return least(lambda log: is_enough(log, 1.0), 0.0, WIDEST_LOG), 1.0
+
+
+def least(is_enough: Callable[[float], bool], low: float, high: float) -> float:
+    """The least value from which on it is enough; the highest where none is."""
     if is_enough(low):
         return low
     for _ in range(HALVINGS):
@@ -199,9 +209,10 @@ def least(is_enough: Callable[[float], bool]) -> float:
     return math.ceil(high / STEP) * STEP
 
 
-def stretched(beside: RunRange, times: float) -> RunRange:
-    """So many times as much beside the range of steps."""
-    return RunRange(min(beside.low_log * times, WIDEST_LOG), min(beside.high_log * times, WIDEST_LOG))
+def stretched(learnt: RunRange, times: float) -> RunRange:
+    """A range so many times as wide."""
+    beside = (min(log * times, WIDEST_LOG) for log in (learnt.low_log, learnt.high_log))
+    return RunRange(*beside, learnt.low_ratio * times, learnt.high_ratio * times)
 
 
 def share(figures: Sequence[Seen], counts: Callable[[Seen], bool]) -> float:
@@ -219,12 +230,19 @@ def held_left_out(figures: Sequence[Seen], stretch: float) -> float:
         return math.nan
     held = []
     for publisher in publishers:
-        beside = stretched(narrowest([e for e in figures if e.publisher != publisher]), stretch)
+        learnt = stretched(narrowest([e for e in figures if e.publisher != publisher]), stretch)
         own = [e for e in figures if e.publisher == publisher]
-        held.append(share(own, lambda e, b=beside: not (e.is_beyond(b, above=True) or e.is_beyond(b, above=False))))
+        held.append(share(own, lambda e, r=learnt: not (e.is_beyond(r, above=True) or e.is_beyond(r, above=False))))
     return sum(held) / len(held)
 
 
 def least_stretch(figures: Sequence[Seen]) -> float:
-    """How far what the others teach is stretched until it holds 80 % of a publisher that was left out."""
-    return next((each for each in STRETCHES if held_left_out(figures, each) >= NOMINAL), STRETCHES[-1])
+    """How far what the others teach is stretched until it holds 80 % of a publisher that was left out.
+
+    Where nothing does, only as far as that makes it hold more.
+    """
+    if len(publishers_of(figures)) < 2:
+        return STRETCHES[0]
+    held = [held_left_out(figures, times) for times in STRETCHES]
+    enough = min(NOMINAL, max(held) - AS_GOOD)
+    return next(times for times, share_held in zip(STRETCHES, held, strict=True) if share_held >= enough)

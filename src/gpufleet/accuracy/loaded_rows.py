@@ -22,6 +22,7 @@ from gpufleet.simulate.arrivals import POISSON
 
 CHECKPOINT_FORMAT = re.compile(r"(?<![a-z0-9])w\d+a\d+(?![a-z0-9])", re.IGNORECASE)
 LONGEST_ANSWER = re.compile(r"\b(?:capped at|max) ([\d,]+)")
+LONGEST_PROMPT = re.compile(r"\bprompts up to ([\d,]+)")
 BURSTINESS = re.compile(r"\bburstiness ([\d.]+)")
 RECURRING = re.compile(r"\bsame (?:\d+ )?prompts\b", re.IGNORECASE)
 MOST_REPLICAS = 1000
@@ -119,11 +120,7 @@ class StatedLengths:
     @property
     def counts(self) -> tuple[TokenCounts, TokenCounts]:
         """Both with a spread: where none is stated, what users' requests have."""
-        habits = load_habits()
-        return (
-            spread(self.prompts, habits.prompt_log_spread.value),
-            spread(self.answers, habits.answer_log_spread.value),
-        )
+        return spread(self.prompts, users_log_spread("input")), spread(self.answers, users_log_spread("output"))
 
 
 def mean_of(tokens: float | TokenCounts) -> float:
@@ -138,16 +135,25 @@ def spread(tokens: float | TokenCounts, log_spread: float) -> TokenCounts:
 
 def lengths_of(row: MeasurementRow) -> StatedLengths:
     """The lengths of a row, without a spread where its client is known for one length; raises where it states none."""
-    cap = LONGEST_ANSWER.search(row.text("length_note"))
-    longest = None if cap is None else float(cap.group(1).replace(",", ""))
-    stated = StatedLengths(tokens_of(row, "input", None), tokens_of(row, "output", longest))
+    prompt, answer = (stated_cap(row, words) for words in (LONGEST_PROMPT, LONGEST_ANSWER))
+    stated = StatedLengths(tokens_of(row, "input", prompt), tokens_of(row, "output", answer))
     return stated if prompts_in_turn(row) is None else StatedLengths(*map(TokenCounts, stated.means))
+
+
+def stated_cap(row: MeasurementRow, words: re.Pattern[str]) -> float | None:
+    """The most tokens that a note on lengths states; None where it states none.
+
+    >>> stated_cap(MeasurementRow(2, {"length_note": "ShareGPT, prompts up to 1,024"}), LONGEST_PROMPT)
+    1024.0
+    """
+    found = words.search(row.text("length_note"))
+    return None if found is None else float(found.group(1).replace(",", ""))
 
 
 def tokens_of(row: MeasurementRow, which: str, longest: float | None) -> float | TokenCounts:
     """Counts from the mean, the percentiles and the standard deviation that a row states, in this order.
 
-    Answers that end at a cap and whose spread is not stated are spread as users' are, up to it.
+    Tokens that end at a cap and whose spread is not stated are spread as users' are, up to it.
 
     >>> tokens_of(MeasurementRow(2, {"input_mean": "100", "input_sd": "0"}), "input", None)
     TokenCounts(mean=100.0, squared_variation=0.0, percentiles=(), longest=0.0, octiles=(), beyond_ratio=0.0)
@@ -164,8 +170,14 @@ def tokens_of(row: MeasurementRow, which: str, longest: float | None) -> float |
     if deviation is not None:
         return log_normal(mean, math.sqrt(math.log1p((deviation / mean) ** 2)), longest or math.inf)
     if longest is not None and longest > mean:
-        return log_normal(mean, load_habits().answer_log_spread.value, longest)
+        return log_normal(mean, users_log_spread(which), longest)
     return mean
+
+
+def users_log_spread(which: str) -> float:
+    """How far the logarithms of users' prompts or answers are spread."""
+    habits = load_habits()
+    return (habits.prompt_log_spread if which == "input" else habits.answer_log_spread).value
 
 
 def step_tokens_of(row: MeasurementRow, engine: EngineLabel) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import (
     ADMISSION_QUANTILE,
     LOAD,
+    QUANTILES,
     ROOM,
     Capacity,
     Operation,
@@ -112,7 +114,23 @@ def latency_figures(
         low, high = (value * queues.end(end / value) if 0 < end < math.inf else end for end in (fast_s, slow_s))
         low = max(low, floor_s)
         figures[label] = Figure.between(value, "s", low, high, grade)
-    return figures
+    return in_order(figures)
+
+
+def in_order(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    """The same, no range of a percentile beginning or ending below that of a lower one: tails keep a share of theirs.
+
+    >>> wide, narrow = (Figure(value=1.0, unit="s", low=0.5, high=high) for high in (3.0, 2.0))
+    >>> in_order({"ttft.p99": narrow, "ttft.p50": wide})["ttft.p99"].high
+    3.0
+    """
+    found = dict(figures)
+    percentiles = [label for label in figures if QUANTILES[statistic_of(label)] is not None]
+    percentiles.sort(key=lambda label: (label.rsplit(".", 1)[0], QUANTILES[statistic_of(label)]))
+    for lower, higher in pairwise(percentiles):
+        if lower.rsplit(".", 1)[0] == higher.rsplit(".", 1)[0]:
+            found[higher] = found[higher].no_lower(found[lower])
+    return found
 
 
 def capacity_figure(found: Capacity, row: int, replicas: int, bounds: Mapping[str, Bounds], grade: str) -> Figure:

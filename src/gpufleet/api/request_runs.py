@@ -112,7 +112,7 @@ class Replayed:
         """
         found, before = self.figure_alone(time, statistic), BEFORE.get(statistic)
         lower = None if found is None or before is None else self.figure(time, before)
-        return found if found is None or lower is None else no_lower(found, lower)
+        return found if found is None or lower is None else found.no_lower(lower)
 
     def figure_alone(self, time: str, statistic: str) -> Figure | None:
         """The same, whatever the other percentiles are.
@@ -133,20 +133,6 @@ class Replayed:
         ends = (end / own.value * queue for end, queue in zip((own.low, own.high), queues, strict=True))
         low, high = (value * learnt.end(ratio) for ratio in ends)
         return Figure.between(value, "s", low, high, own.grade)
-
-
-def no_lower(figure: Figure, lower: Figure) -> Figure:
-    """A figure whose range begins and ends no lower than that of another.
-
-    >>> no_lower(Figure(value=3.0, unit="s", low=1.0, high=9.0), Figure(value=2.5, unit="s", low=2.0, high=4.0)).low
-    2.0
-    """
-    ends = {
-        end: max(mine, least)
-        for end in ("low", "high")
-        if (mine := getattr(figure, end)) is not None and (least := getattr(lower, end)) is not None
-    }
-    return figure.model_copy(update=ends)
 
 
 def paces_of(copy: Copy, experiment: Experiment, physics: ServingEstimate | None) -> tuple[Pace, Pace] | None:

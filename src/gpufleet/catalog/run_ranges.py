@@ -1,4 +1,4 @@
-"""How far statistics of a replayed run lie from measured ones, by the range of its steps: `run_ranges.toml`."""
+"""How far statistics of a run lie from measured ones, by the range of its steps: `run_ranges.toml`."""
 
 from __future__ import annotations
 
@@ -13,43 +13,63 @@ from gpufleet.records import dataclass
 
 @dataclass(frozen=True)
 class RunRange:
-    """What lies beside the range of a statistic's steps, below and above, as log spreads."""
+    """How much of the range of its steps a statistic keeps, and what lies beside it as log spreads, below and above."""
 
     low_log: float = 0.0
     high_log: float = 0.0
+    low_ratio: float = 1.0
+    high_ratio: float = 1.0
 
     def end(self, ratio: float) -> float:
         """An end of the range of a statistic, from that of its steps; both as ratios of their figures   [1].
 
-        exp(+- sqrt(ln(ratio)^2 + beside^2))
+        exp(+- sqrt((kept ln(ratio))^2 + beside^2))
 
         >>> round(RunRange(high_log=0.3).end(math.exp(0.4)), 3) == round(math.exp(0.5), 3), RunRange(0.3).end(2.0)
         (True, 2.0)
+        >>> RunRange(high_ratio=0.5).end(4.0)
+        2.0
         """
         log_ratio = math.log(ratio) if ratio > 0 else -math.inf
-        beside = self.high_log if log_ratio > 0 else self.low_log
-        return math.exp(math.copysign(math.hypot(log_ratio, beside), log_ratio))
+        is_above = log_ratio > 0
+        return math.exp(math.copysign(self.width_log(abs(log_ratio), is_above=is_above), log_ratio))
+
+    def width_log(self, steps_log: float, *, is_above: bool) -> float:
+        """How far an end lies from its figure, where that of its steps lies so far; all as logarithms."""
+        if is_above:
+            return math.hypot(self.high_ratio * steps_log, self.high_log)
+        return math.hypot(self.low_ratio * steps_log, self.low_log)
+
+    def steps_log(self, width_log: float, *, is_above: bool) -> float:
+        """The same backwards: how far an end of the range of steps lies.
+
+        >>> round(RunRange(low_log=0.3, low_ratio=0.5).steps_log(0.5, is_above=False), 3)
+        0.8
+        """
+        kept, beside = (self.high_ratio, self.high_log) if is_above else (self.low_ratio, self.low_log)
+        return math.sqrt(max(width_log**2 - beside**2, 0.0)) / kept
 
 
 RunRanges = Mapping[str, RunRange]
+ENDS = ("low_log", "high_log", "low_ratio", "high_ratio")
 TAILS = ("p90", "p95", "p99")
 CLOSED_FORM = "closed_form"
 
 
 def range_of(ranges: RunRanges, time: str, statistic: str) -> RunRange:
-    """What a statistic of ttft, tpot or latency has beside the range of its steps; nothing where nobody learnt it."""
+    """How a statistic of ttft, tpot or latency lies about the range of its steps; as that where nobody learnt it."""
     return ranges.get(f"{time}_{'tail' if statistic in TAILS else 'centre'}", RunRange())
 
 
 @lru_cache(maxsize=1)
 def load_run_ranges() -> Mapping[str, RunRanges]:
-    """What lies beside ranges of steps, by kind of run, then by figure: 'ttft_tail'.
+    """What runs make of ranges of steps, by kind of run, then by figure: 'ttft_tail'.
 
     >>> sorted(load_run_ranges())
     ['burst', 'clients', 'closed_form', 'steady']
     """
     table = toml_of(DATA / "run_ranges.toml")
     return {
-        kind: {name: RunRange(float(row["low_log"]), float(row["high_log"])) for name, row in rows.items()}
+        kind: {name: RunRange(**{end: float(row[end]) for end in ENDS}) for name, row in rows.items()}
         for kind, rows in table.items()
     }

@@ -55,6 +55,19 @@ class Figure(Result):
         known_high = math.inf if high > WIDEST_RATIO * value else max(high, value)
         return cls(value=value, unit=unit, low=min(max(low, value / WIDEST_RATIO), value), high=known_high, grade=grade)
 
+    def no_lower(self, lower: Figure) -> Figure:
+        """This figure with a range that begins and ends no lower than that of another, such as of a lower percentile.
+
+        >>> Figure(value=3.0, unit="s", low=1.0, high=9.0).no_lower(Figure(value=2.5, unit="s", low=2.0, high=4.0)).low
+        2.0
+        """
+        ends = {
+            end: max(mine, least)
+            for end in ("low", "high")
+            if (mine := getattr(self, end)) is not None and (least := getattr(lower, end)) is not None
+        }
+        return self.model_copy(update=ends)
+
     @model_validator(mode="after")
     def _in_order(self) -> Figure:
         if self.low is not None and self.high is not None and self.low <= self.value <= self.high:

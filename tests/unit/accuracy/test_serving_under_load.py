@@ -290,6 +290,8 @@ def test_lengths_are_spread_as_stated() -> None:
     assert answers.mean == 200
     capped = lengths_of(row_of(LLAMA, output_sd="", length_note="output capped at 512")).counts[1]
     assert (capped.mean, capped.most) == (200, 512)
+    filtered = lengths_of(row_of(LLAMA, input_sd="", length_note="prompts up to 1,024 tokens")).counts[0]
+    assert filtered.most == 1024
     assert arrivals_of(row_of(LLAMA, arrival="gamma, burstiness 100")).burstiness == 100
 
 

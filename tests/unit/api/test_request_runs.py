@@ -125,6 +125,15 @@ def width_of(found: ServingEstimate, quantile: float) -> float:
     return first.high / first.low
 
 
+@given(ratio=st.floats(0.05, 20.0), beside=st.floats(0.0, 2.0), kept=st.floats(0.5, 2.0))
+def test_an_end_says_how_far_that_of_its_steps_lies(ratio: float, beside: float, kept: float) -> None:
+    learnt, is_above = RunRange(beside, beside, kept, kept), ratio > 1
+    steps_log = abs(math.log(ratio))
+    assert learnt.steps_log(learnt.width_log(steps_log, is_above=is_above), is_above=is_above) == pytest.approx(
+        steps_log, abs=1e-6
+    )
+
+
 @given(ratio=st.floats(0.05, 20.0), low=st.floats(0.0, 2.0), high=st.floats(0.0, 2.0))
 def test_what_lies_beside_the_range_of_steps_widens_its_own_end_alone(ratio: float, low: float, high: float) -> None:
     end = RunRange(low, high).end(ratio)
