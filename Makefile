@@ -70,7 +70,7 @@ test-lowest: $(VENV)/developer.stamp
 	@mkdir -p build
 	@$(BIN)/python tools/floors.py > build/lowest.txt
 	@$(PYTHON) tools/environment.py create build/lowest
-	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve]'
+	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve,web]'
 	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist worksteal $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
@@ -119,11 +119,11 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate,solve]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate,solve,web]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate,solve]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate,solve,web]'
 	@touch $@ $(VENV)/installed.stamp
 
 $(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
