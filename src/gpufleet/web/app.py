@@ -42,7 +42,7 @@ def application(rights: Rights, limits: Limits, environment: Mapping[str, str]) 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        server.pool.end()
+        await server.pool.end()
 
     app = FastAPI(
         title="gpufleet",

@@ -55,7 +55,7 @@ TITLES = {
     "bug": "this is our bug",
 }
 FLAG = re.compile(r"--[a-z][a-z-]*")
-SHORTEST_VALUE = 2
+QUOTED, PARTS = re.compile(r"'([^']*)'"), re.compile(r"[\s,:@]+")
 PROBLEM_SCHEMA: dict[str, object] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "code"],
@@ -140,10 +140,11 @@ def field_of(question: Question, said: Mapping[str, object], problem: str, found
 
 
 def says(value: object, problem: str, found: object) -> bool:
-    """Whether a value is what was found, or what a sentence quotes.
+    """Whether a value, or a name in it, is what was found or what a sentence quotes.
 
-    >>> says(["L4", "H999"], "unknown GPU 'H999'", None), says("llama", "no such model", "llama")
+    >>> says(["L4", "H999:2"], "unknown GPU 'H999'", None), says("llama", "no such model", "llama")
     (True, True)
     """
+    told = {str(found).strip("'"), *QUOTED.findall(problem)}
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
-    return any(text == found or (len(text) >= SHORTEST_VALUE and repr(text) in problem) for text in texts)
+    return any(not told.isdisjoint({text, *PARTS.split(text)} - {""}) for text in texts)

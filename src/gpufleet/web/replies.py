@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gpufleet.web.problems import Problem
-from gpufleet.web.words import FURTHER, Question
+from gpufleet.web.words import Question
 
-TABLE, ZIP, EXIT_CODE = "table", "zip", "x-exit-code"
+TABLE, BESIDE, EXIT_CODE = "table", "further_files", "x-exit-code"
 MEDIA = {
     "json": "application/json",
     "html": "text/html",
@@ -48,7 +48,7 @@ def answer_reply(told: Mapping[str, Any], output: str, *, is_packed: bool) -> Re
             packed({f"answer.{SUFFIX.get(output, output)}": text, **files}), 200, headers, "application/zip"
         )
     if files:
-        text = json.dumps({**json.loads(text), FURTHER: files}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({**json.loads(text), BESIDE: files}, indent=2, ensure_ascii=False) + "\n"
     return Response(text.encode("utf-8", "replace"), 200, headers, MEDIA.get(output, MEDIA[TABLE]))
 
 

@@ -248,9 +248,9 @@ def add_file(line: Line, name: str, value: Mapping[str, object]) -> str:
         raise UsageError(f"cannot read {name}", found=sorted(value), expected="a file: {name, content}")
     if not re.fullmatch(FILE_NAME, called) or called in (".", ".."):
         raise UsageError(f"{name} is no file name", found=called, expected="a name without a folder")
-    if called in line.files:
+    whole = content if isinstance(content, bytes) else encoded(name, content)
+    if line.files.setdefault(called, whole) != whole:
         raise UsageError("two files of one name", found=called, expected="a name for each")
-    line.files[called] = content if isinstance(content, bytes) else encoded(name, content)
     return called
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpufleet.cli.answered import Answered, answered
+from gpufleet.cli.preferred import CATALOG_VARIABLE
 from gpufleet.errors import GpufleetError
 from gpufleet.files import entries_of, is_folder, read_start
 from gpufleet.units import GB
@@ -67,7 +68,7 @@ def bound_memory(further_bytes: int) -> None:
 
 def own_tables() -> dict[str, bytes]:
     """The tables of the server's own catalog, where it is to be used."""
-    named = os.environ.get("GPUFLEET_CATALOG")
+    named = os.environ.get(CATALOG_VARIABLE)
     return dict(contents(Path(named))) if named else {}
 
 

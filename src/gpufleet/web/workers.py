@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpufleet.inputs.preferences import KEYS, PREFIX, preferences
+from gpufleet.cli.preferred import CATALOG_VARIABLE
+from gpufleet.inputs.preferences import PREFIX, preferences
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 from gpufleet.web.problems import Problem
@@ -42,7 +43,9 @@ def environment_of_workers(own: Mapping[str, str], project: Path, *, with_prefer
     nothing = dict.fromkeys(OF_TABLES, os.devnull)
     if not with_preferences:
         return {**kept, "GPUFLEET_CONFIG": "", **nothing}
-    liked = {f"{PREFIX}{key.upper()}": found.text for key, found in preferences(own, project).items() if key in KEYS}
+    liked = {f"{PREFIX}{key.upper()}": found.text for key, found in preferences(own, project).items()}
+    if CATALOG_VARIABLE in liked:
+        liked[CATALOG_VARIABLE] = os.path.abspath(os.path.expanduser(liked[CATALOG_VARIABLE]))
     return {**kept, "GPUFLEET_CONFIG": "", **{name: own[name] for name in OF_TABLES if name in own}, **liked}
 
 
@@ -131,7 +134,9 @@ class Pool:
         if self.free.empty() and self.waiting >= self.limits.waiting:
             raise Problem("too_many", "too many questions wait", hint="Ask again in a few seconds.")
 
-    def end(self) -> None:
-        """End all processes."""
+    async def end(self) -> None:
+        """End all processes, and wait until they are gone."""
+        processes = [worker.process for worker in self.workers if worker.process is not None]
         for worker in self.workers:
             worker.end()
+        await asyncio.gather(*(process.wait() for process in processes))
