@@ -7,7 +7,6 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -98,7 +97,11 @@ WRONG: list[tuple[str, Mapping[str, Any], str | None]] = [
     ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "clouds": "awz"}, "clouds"),
     ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "slo": "ttft<"}, "slo"),
     ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "headroom": "much"}, "headroom"),
-    ("estimate", {"model": "llama-3.1-8b", "gpus": "L4:1", "in": 100, "out": 10, "batch": 1, "engine": "vlm"}, "engine"),
+    (
+        "estimate",
+        {"model": "llama-3.1-8b", "gpus": "L4:1", "in": 100, "out": 9, "batch": 1, "engine": "vlm"},
+        "engine",
+    ),
     ("estimate", {"model": "llama-3.1-8b", "gpus": "L4:1"}, None),
     ("simulate", {"model": "llama-3.1-8b", "gpus": "H100:1", "rate": "5/s"}, None),
     ("catalog/prices", {"limit": 0}, "limit"),
@@ -166,7 +169,10 @@ def test_further_files_come_beside_the_answer_or_as_a_zip(client: httpx.Client) 
 
 def test_two_files_of_one_name_in_turn_are_each_read(client: httpx.Client) -> None:
     for rate in (1, 7):
-        workload = {"name": "w.yaml", "content": f"model: llama-3.1-8b\nrate: {rate}/s\nin: 100\nout: 10\nclouds: aws\n"}
+        workload = {
+            "name": "w.yaml",
+            "content": f"model: llama-3.1-8b\nrate: {rate}/s\nin: 100\nout: 10\nclouds: aws\n",
+        }
         answer = client.post("/api/v1/plan/serve", json={"workload": workload, "gpus": "L4"}).json()
         assert next(each for each in answer["inputs"] if each["name"] == "rate")["value"] == f"{rate}/s"
 

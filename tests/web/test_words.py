@@ -34,7 +34,9 @@ def every_parameter() -> Iterator[tuple[str, Any]]:
 def test_what_looks_like_a_path_is_no_text() -> None:
     path_like = [(of, p) for of, p in every_parameter() if PATH_LIKE.search(p.metavar or "")]
     assert len(path_like) > 50
-    assert {p.opts[0] for _, p in path_like if takes_of(p.opts[0], p.metavar.strip("[]"), is_flag=False) is Takes.TEXT} == set()
+    assert {
+        p.opts[0] for _, p in path_like if takes_of(p.opts[0], p.metavar.strip("[]"), is_flag=False) is Takes.TEXT
+    } == set()
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,16 @@ def test_words_of_a_question_have_a_name_each_and_none_that_addresses_use() -> N
 
 
 def test_words_become_the_command_line_that_says_them() -> None:
-    said = {"model": "-m", "rate": "5/s", "in": 1000, "clouds": ["aws", "gcp"], "flips": True, "verify": False, "slo": None}
-    assert line_of(SERVE, said, "json").arguments == [
+    said = {
+        "model": "-m",
+        "rate": "5/s",
+        "in": 1000,
+        "clouds": ["aws", "gcp"],
+        "flips": True,
+        "verify": False,
+        "slo": None,
+    }
+    assert line_of(SERVE, {**said, "slo": None}, "json").arguments == [
         *("plan", "serve", "-o", "json", "--rate=5/s", "--in=1000", "--clouds=aws", "--clouds=gcp", "--flips"),
         *("--", "-m"),
     ]

@@ -8,7 +8,7 @@ import re
 from itertools import accumulate
 from typing import Any
 
-from starlette.datastructures import FormData
+from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
@@ -25,6 +25,7 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 YES = ("yes", "true", "on", "1")
 RESERVED = ("format", "form", "as", FURTHER)
 """Names in an address or a form that are no words of a question."""
+Fields = list[tuple[str, Any]]
 
 
 async def body_of(request: Request, kind: str) -> bytes:
@@ -71,32 +72,47 @@ def json_object(body: bytes) -> dict[str, Any]:
 def refuse_infinite(value: object) -> None:
     """Refuse numbers that JSON does not have, and those beyond what a computer counts to."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError("the body holds a number that is none", found=value, expected="finite numbers")
+        raise UsageError("the body holds a number that is none", found=str(value), expected="finite numbers")
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         refuse_infinite(each)
 
 
-async def form_in(request: Request) -> FormData:
+async def form_in(request: Request) -> Fields:
     """The fields of a form that was posted; its files are small enough to be kept in memory."""
     body = await body_of(request, FORM)
 
     async def again() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return await Request(request.scope, again).form(max_files=MOST_FIELDS, max_fields=MOST_FIELDS)
+    async with Request(request.scope, again).form(max_files=MOST_FIELDS, max_fields=MOST_FIELDS) as form:
+        return [
+            (name, value if isinstance(value, str) else {"name": own_name(value), "content": await value.read()})
+            for name, value in form.multi_items()
+            if isinstance(value, str) or value.filename
+        ]
 
 
-async def said_in(form: FormData, question: Question) -> dict[str, Any]:
+def own_name(file: UploadFile) -> str:
+    """The name of a file without the folders that some browsers tell."""
+    return re.split(r"[/\\]", file.filename or "")[-1]
+
+
+def said_in(fields: Fields, question: Question) -> dict[str, Any]:
     """What a form says; a file goes before a text of the same name."""
     said: dict[str, Any] = {}
-    for name, value in form.multi_items():
+    for name, value in fields:
         if isinstance(value, str):
             said = {**said_of(question, name, value), **said}
-        elif value.filename:
-            of_file = {"name": re.split(r"[/\\]", value.filename)[-1], "content": await value.read()}
-            before = [each for each in said.get(name, []) if isinstance(each, dict)] if name in said else []
-            said[name] = [*before, of_file] if question.word(name).is_list else of_file
+        elif question.word(name).is_list:
+            said[name] = [*(each for each in said.get(name, []) if isinstance(each, dict)), value]
+        else:
+            said[name] = value
     return said
+
+
+def text_in(fields: Fields, name: str) -> str:
+    """The text of a field that is no word of a question."""
+    return next((value.strip() for known, value in fields if known == name and isinstance(value, str)), "")
 
 
 def address_of(request: Request, question: Question) -> dict[str, Any]:

@@ -12,14 +12,13 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import GpufleetError
 from gpufleet.web.asked import Server
-from gpufleet.web.bodies import address_of, form_in, said_in
+from gpufleet.web.bodies import Fields, address_of, form_in, said_in, text_in
 from gpufleet.web.form_style import FORM_STYLE
 from gpufleet.web.guard import COOKIE, policy_with, styles_in
 from gpufleet.web.problems import Problem, of_usage
@@ -88,7 +87,7 @@ class Pages:
         try:
             form = await form_in(request)
             self.refuse_foreign(form)
-            said = await said_in(form, question)
+            said = said_in(form, question)
             job = self.server.begin(question, said, "html")
             await job.task
         except GpufleetError as error:
@@ -112,15 +111,15 @@ class Pages:
         """Takes the token; the cookie that stands for it is sent by pages of this server alone."""
         form = await form_in(request)
         self.refuse_foreign(form)
-        if not self.server.rights.is_token(str(form.get("token", "")).strip()):
+        if not self.server.rights.is_token(text_in(form, "token")):
             return page("sign_in.html", 401, title="Sign in", form=self.server.form, is_wrong=True)
         reply = RedirectResponse("/", 303)
         reply.set_cookie(COOKIE, self.server.rights.cookie, httponly=True, samesite="strict", path="/")
         return reply
 
-    def refuse_foreign(self, form: FormData) -> None:
+    def refuse_foreign(self, form: Fields) -> None:
         """Refuse a form that is none of this server's."""
-        if not hmac.compare_digest(str(form.get("form", "")).encode(), self.server.form.encode()):
+        if not hmac.compare_digest(text_in(form, "form").encode(), self.server.form.encode()):
             raise Problem("foreign", "the form is none of this server's", hint="Load the page again.")
 
     def question(self, request: Request) -> Question:
