@@ -14,9 +14,10 @@ MUTANTS ?= 200
 LOWEST_TESTS ?= --ignore tests/contracts/test_docs_examples.py
 TRIES ?= 1000
 SEED ?= 1
+CASES ?= 1800
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs page-pictures site accuracy closed-form size bench constraints clean
+.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz fuzz-web docs page-pictures site accuracy closed-form size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
@@ -27,6 +28,7 @@ help:
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing, laws on more random cases"
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
+	@echo "make fuzz-web  send $(CASES) random bodies to gpufleet serve by its description (CASES=9000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make page-pictures  draw the pictures of a page of HTML in docs/ again (Chromium)"
 	@echo "make site      build the documentation as a site in build/site"
@@ -83,6 +85,11 @@ mutants: $(VENV)/developer.stamp
 
 fuzz: $(VENV)/developer.stamp
 	@$(BIN)/python -m tests.hostile.fuzz --tries $(TRIES) --seed $(SEED)
+
+fuzz-web: $(VENV)/developer.stamp
+	@$(PYTHON) tools/environment.py create build/fuzz-web
+	@$(PYTHON) tools/environment.py install build/fuzz-web 'schemathesis>=4.1'
+	@NO_PROXY=127.0.0.1 build/fuzz-web/bin/python -m tools.fuzz_web $(BIN)/gpufleet --cases $(CASES) --seed $(SEED)
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import random
 import re
 import secrets
 import signal
@@ -22,6 +23,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.hostile.mutations import HOSTILE
 from tests.web.serving import ENDLESS, LLAMA, serving
 
 from gpufleet.web import bodies, jobs
@@ -30,10 +32,10 @@ from gpufleet.web.words import Takes, questions
 from gpufleet.web.workers import Limits
 
 FIT = "/api/v1/fit"
-PAGE = {"accept": "text/html"}
+PAGE, AS_JSON = {"accept": "text/html"}, {"content-type": "application/json"}
 TOKEN = secrets.token_urlsafe(16)
 SCRIPT = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>'\"=cmd|' /C calc'!A0"
-SECONDS_TO_END = 2.0
+SECONDS_TO_END, HOSTILE_BODIES = 2.0, 150
 
 
 @pytest.fixture(autouse=True)
@@ -265,7 +267,7 @@ def test_nothing_outside_of_the_package_is_opened_for_an_answer(tmp_path: Path) 
 def test_a_large_body_is_refused(client: httpx.Client) -> None:
     refused(client.post(FIT, json={"model": "x" * 2**21}), 413, "body_too_large")
     keys = json.dumps({f"k{n}": n for n in range(1_000_000)})
-    refused(client.post(FIT, content=keys, headers={"content-type": "application/json"}), 413, "body_too_large")
+    refused(client.post(FIT, content=keys, headers=AS_JSON), 413, "body_too_large")
 
 
 def chunks(size: int) -> Iterator[bytes]:
@@ -274,7 +276,7 @@ def chunks(size: int) -> Iterator[bytes]:
 
 
 def test_a_large_body_without_a_length_is_refused(client: httpx.Client) -> None:
-    told = client.post(FIT, content=chunks(2**21), headers={"content-type": "application/json"})
+    told = client.post(FIT, content=chunks(2**21), headers=AS_JSON)
     refused(told, 413, "body_too_large")
 
 
@@ -301,7 +303,7 @@ def test_a_large_body_without_a_length_is_refused(client: httpx.Client) -> None:
     ids=lambda body: str(body)[:24],
 )
 def test_what_is_no_plain_json_is_refused(client: httpx.Client, body: str | bytes) -> None:
-    refused(client.post(FIT, content=body, headers={"content-type": "application/json"}), 400, "bad_body")
+    refused(client.post(FIT, content=body, headers=AS_JSON), 400, "bad_body")
 
 
 def test_the_brackets_of_a_text_are_no_depth(client: httpx.Client) -> None:
@@ -322,7 +324,7 @@ def test_a_slow_body_ends(client: httpx.Client, monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.6)
         yield b"}"
 
-    told = client.post(FIT, content=slowly(), headers={"content-type": "application/json"})
+    told = client.post(FIT, content=slowly(), headers=AS_JSON)
     refused(told, 408, "slow_body")
 
 
@@ -340,6 +342,23 @@ def test_questions_beyond_those_that_wait_are_refused(guarded: httpx.Client) -> 
         told = list(asking.map(lambda _: guarded.post("/api/v1/simulate", json=ENDLESS, headers=token), range(5)))
     assert {reply.status_code for reply in told} == {429, 503}
     assert sum(reply.status_code == 429 for reply in told) == 2
+
+
+def test_hostile_words_are_answered_or_refused(client: httpx.Client) -> None:
+    dice = random.Random(1)
+    for _ in range(HOSTILE_BODIES):
+        question = dice.choice(list(questions().values()))
+        words = dice.sample(question.words, min(len(question.words), dice.randint(1, 5)))
+        said = {word.name: hostile_value(word.takes, dice) for word in words}
+        told = client.post(f"/api/v1/{question.path}", content=json.dumps(said), headers=AS_JSON)
+        assert told.status_code < 500 or told.json()["code"] == "took_too_long", (question.path, said, told.text)
+
+
+def hostile_value(takes: Takes, dice: random.Random) -> object:
+    """What a word should not be given, or what it should."""
+    text = dice.choice(HOSTILE)
+    a_file = {"name": dice.choice(("a.yaml", "b.json", text[:9] or "x")), "content": text}
+    return dice.choice((text, a_file, True)) if takes is not Takes.FLAG else dice.choice((True, True, text))
 
 
 def test_two_hundred_connections_are_answered(client: httpx.Client) -> None:
