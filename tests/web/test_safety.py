@@ -24,10 +24,13 @@ from typing import Any
 import httpx
 import pytest
 from tests.hostile.mutations import HOSTILE
-from tests.web.serving import ENDLESS, LLAMA, serving
+from tests.web.serving import ENDLESS, LLAMA, PATIENCE_S, serving
 
+from gpufleet.cli.usage import NO_MEMORY
+from gpufleet.errors import UsageError
 from gpufleet.web import bodies, jobs
 from gpufleet.web.guard import COOKIE, LOOPBACK, Rights
+from gpufleet.web.problems import code_of
 from gpufleet.web.words import Takes, questions
 from gpufleet.web.workers import Limits
 
@@ -38,26 +41,8 @@ SCRIPT = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>'
 SECONDS_TO_END, HOSTILE_BODIES = 2.0, 150
 
 
-@pytest.fixture(autouse=True)
-def no_network() -> None:
-    """A server of our own is asked, on this machine."""
-
-
 @pytest.fixture(scope="module")
-def alone() -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("GPUFLEET_CONFIG", "")
-        yield patched
-
-
-@pytest.fixture(scope="module")
-def client(alone: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
-    with serving() as asking:
-        yield asking
-
-
-@pytest.fixture(scope="module")
-def guarded(alone: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+def guarded(alone: None) -> Iterator[httpx.Client]:
     """A server that wants a token and gives an answer half a second."""
     with serving(Rights(frozenset(LOOPBACK), TOKEN), Limits(answer_s=0.5, waiting=1)) as asking:
         yield asking
@@ -312,7 +297,8 @@ def test_the_brackets_of_a_text_are_no_depth(client: httpx.Client) -> None:
 
 def test_a_hundred_thousand_keys_are_one_message(client: httpx.Client) -> None:
     begun_s = time.monotonic()
-    refused(client.post(FIT, json={f"{n}": 0 for n in range(90_000)}), 422, "unknown_name")
+    keys = json.dumps({f"{n}": 0 for n in range(90_000)}, separators=(",", ":"))
+    refused(client.post(FIT, content=keys, headers=AS_JSON), 422, "unknown_name")
     assert time.monotonic() - begun_s < 5
 
 
@@ -334,6 +320,22 @@ def test_a_question_without_end_is_ended_and_the_next_is_answered(guarded: httpx
     refused(told, 503, "took_too_long")
     assert told.headers["retry-after"]
     assert guarded.post(FIT, json=LLAMA, headers=token).status_code == 200
+
+
+BOUND = """
+from gpufleet.web.worker import bound_memory
+bound_memory(2**26)
+try:
+    bytearray(2**32)
+except MemoryError:
+    print("refused")
+"""
+
+
+def test_memory_beyond_the_bound_is_refused_and_told_as_too_large() -> None:
+    done = subprocess.run([sys.executable, "-c", BOUND], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "refused"
+    assert code_of(UsageError(NO_MEMORY)) == "too_large"
 
 
 def test_questions_beyond_those_that_wait_are_refused(guarded: httpx.Client) -> None:
@@ -451,8 +453,9 @@ def test_a_signal_ends_the_server_and_its_processes_within_two_seconds(tmp_path:
         address = server.stderr.readline().split()[0]
         ask = threading.Thread(target=ask_and_forget, args=(f"{address}api/v1/simulate",))
         ask.start()
-        time.sleep(0.5)
-        children = children_of(server.pid)
+        children, until_s = [], time.monotonic() + PATIENCE_S
+        while not children and time.monotonic() < until_s:
+            children = children_of(server.pid)
         begun_s = time.monotonic()
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=10)

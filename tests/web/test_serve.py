@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.errors import UsageError
 from gpufleet.web import serve
-from gpufleet.web.guard import policy_with, styles_in
+from gpufleet.web.replies import policy_with, styles_in
 from gpufleet.web.workers import environment_of_workers
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

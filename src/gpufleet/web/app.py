@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from gpufleet.web.asked import Server
 from gpufleet.web.bodies import JSON, body_of, json_object
-from gpufleet.web.guard import Guard, Rights, policy_with, styles_in
+from gpufleet.web.guard import Guard, Rights
 from gpufleet.web.jobs import Job
 from gpufleet.web.pages import Pages
 from gpufleet.web.problems import PROBLEM_SCHEMA, Problem
@@ -92,16 +92,9 @@ def asking(server: Server, question: Question) -> Reply:
         if request.query_params.get("as") == "job":
             job = server.begin(question, said, output)
             return JSONResponse(told_job(job), 202, {"location": f"{API}/jobs/{job.name}"})
-        return with_policy(answer_reply(await server.answer(question, said, output), output, is_packed=is_packed))
+        return answer_reply(await server.answer(question, said, output), output, is_packed=is_packed)
 
     return ask
-
-
-def with_policy(reply: Response) -> Response:
-    """A page or a picture may use the styles that stand in it."""
-    if reply.media_type in (MEDIA["html"], MEDIA["svg"]):
-        reply.headers["content-security-policy"] = policy_with(styles_in(bytes(reply.body).decode()))
-    return reply
 
 
 def add_jobs(app: FastAPI, server: Server) -> None:
@@ -113,7 +106,7 @@ def add_jobs(app: FastAPI, server: Server) -> None:
     async def answer(request: Request) -> Response:
         job = server.jobs.job(request.path_params["name"])
         packed = "application/zip" in request.headers.get("accept", "")
-        return with_policy(answer_reply(job.answer(), job.output, is_packed=packed))
+        return answer_reply(job.answer(), job.output, is_packed=packed)
 
     async def cancel(request: Request) -> Response:
         server.jobs.job(request.path_params["name"]).task.cancel()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpufleet.records import dataclass
 from gpufleet.web.problems import Problem
-from gpufleet.web.replies import problem_reply, reads_pages
+from gpufleet.web.replies import POLICY, problem_reply, reads_pages
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 TOKEN_BYTES, SHORTEST_TOKEN = 16, 22
@@ -23,7 +21,6 @@ COOKIE, BEARER = "gpufleet", "bearer "
 OPEN = ("/healthz", "/sign-in")
 """Addresses that need no token."""
 OURS = ("same-origin", "none")
-POLICY = "default-src 'none'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'; form-action 'self'"
 ALWAYS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
@@ -31,7 +28,6 @@ ALWAYS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-STYLE = re.compile("<style>(.*?)</style>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -102,15 +98,3 @@ class Guard:
             await RedirectResponse("/sign-in", status_code=303)(scope, receive, guarded)
         else:
             await problem_reply(refusal)(scope, receive, guarded)
-
-
-def policy_with(styles: Iterable[str]) -> str:
-    """The policy of a page: nothing but these styles, each by its hash."""
-    hashes = {base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() for style in styles}
-    said = " ".join(f"'sha256-{digest}'" for digest in sorted(hashes))
-    return f"{POLICY}; style-src {said}" if said else POLICY
-
-
-def styles_in(text: str) -> list[str]:
-    """The styles of a page or picture; what users said is escaped there, and is none of them."""
-    return STYLE.findall(text)

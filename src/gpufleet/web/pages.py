@@ -20,9 +20,9 @@ from gpufleet.errors import GpufleetError
 from gpufleet.web.asked import Server
 from gpufleet.web.bodies import Fields, address_of, form_in, said_in, text_in
 from gpufleet.web.form_style import FORM_STYLE
-from gpufleet.web.guard import COOKIE, policy_with, styles_in
+from gpufleet.web.guard import COOKIE
 from gpufleet.web.problems import Problem, of_usage
-from gpufleet.web.replies import EXIT_CODE, answer_reply, format_of
+from gpufleet.web.replies import EXIT_CODE, answer_reply, format_of, policy_with, styles_in
 from gpufleet.web.words import Question, Takes, Word, questions
 
 HTML_FORMATS = ("json", "csv", "md", "table")

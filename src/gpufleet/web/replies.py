@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -25,6 +28,8 @@ MEDIA = {
     TABLE: "text/plain",
 }
 SUFFIX = {TABLE: "txt"}
+POLICY = "default-src 'none'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'; form-action 'self'"
+STYLE = re.compile("<style>(.*?)</style>", re.DOTALL)
 
 
 def format_of(request: Request, question: Question) -> tuple[str, bool]:
@@ -49,7 +54,8 @@ def answer_reply(told: Mapping[str, Any], output: str, *, is_packed: bool) -> Re
         )
     if files:
         text = json.dumps({**json.loads(text), BESIDE: files}, indent=2, ensure_ascii=False) + "\n"
-    return Response(text.encode("utf-8", "replace"), 200, headers, MEDIA.get(output, MEDIA[TABLE]))
+    policy = {"content-security-policy": policy_with(styles_in(text))}
+    return Response(text.encode("utf-8", "replace"), 200, headers | policy, MEDIA.get(output, MEDIA[TABLE]))
 
 
 def packed(files: Mapping[str, str]) -> bytes:
@@ -72,3 +78,15 @@ def problem_reply(problem: Problem) -> Response:
 def reads_pages(headers: Headers) -> bool:
     """Whether a person asks with a browser."""
     return "text/html" in headers.get("accept", "")
+
+
+def policy_with(styles: Iterable[str]) -> str:
+    """The policy of a page: nothing but these styles, each by its hash."""
+    hashes = {base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() for style in styles}
+    said = " ".join(f"'sha256-{digest}'" for digest in sorted(hashes))
+    return f"{POLICY}; style-src {said}" if said else POLICY
+
+
+def styles_in(text: str) -> list[str]:
+    """The styles that stand in a page or a picture; what users said is escaped there, and is none of them."""
+    return STYLE.findall(text)

@@ -59,7 +59,8 @@ def serve(
     from gpufleet.web.run import run
     from gpufleet.web.workers import Limits, environment_of_workers
 
-    is_local = host in (*LOOPBACK, "::1")
+    host = host.strip("[]")
+    is_local = bracketed(host) in LOOPBACK
     token, is_made = token_of(token_file, is_wanted=not is_local)
     environment = environment_of_workers(os.environ, Path(), with_preferences=with_preferences)
     rights = Rights(frozenset({*LOOPBACK, bracketed(host), *map(str.lower, words(name or ()))}), token)

@@ -63,12 +63,10 @@ class Word:
     takes: Takes
     kind: str
     is_list: bool
-    is_needed: bool
     metavar: str
     says: str
     heading: str
-    default: object
-    suffix: str = ""
+    suffix: str
 
     @property
     def may_be_file(self) -> bool:
@@ -168,11 +166,9 @@ def word_of(parameter: Any, kind: Any) -> Word:
         takes,
         JSON_TYPES.get(kind, "string"),
         bool(getattr(parameter, "multiple", False)) or parameter.nargs != 1,
-        bool(parameter.required),
         metavar,
         parameter.help or "",
         getattr(parameter, "rich_help_panel", None) or heading_of(parameter.opts, parameter.param_type_name),
-        parameter.default if isinstance(parameter.default, (str, int, float)) else None,
         WRITTEN_THOUGH_FILE.get(flag or "", metavar.partition(".")[2]),
     )
 
@@ -248,6 +244,7 @@ def add_file(line: Line, name: str, value: Mapping[str, object]) -> str:
         raise UsageError(f"cannot read {name}", found=sorted(value), expected="a file: {name, content}")
     if not re.fullmatch(FILE_NAME, called) or called in (".", ".."):
         raise UsageError(f"{name} is no file name", found=called, expected="a name without a folder")
+    encoded(name, called)
     whole = content if isinstance(content, bytes) else encoded(name, content)
     if line.files.setdefault(called, whole) != whole:
         raise UsageError("two files of one name", found=called, expected="a name for each")

@@ -76,6 +76,8 @@ class Worker:
         try:
             process = self.process or await self.start()
             told: dict[str, Any] = await asyncio.wait_for(self.exchange(process, asked), self.limits.answer_s)
+            if told["error"] is not None and told["error"]["code"] == "too_large":
+                self.end()
             return told
         except (asyncio.TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             self.end()
