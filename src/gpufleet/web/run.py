@@ -29,7 +29,6 @@ def run(host: str, port: int, rights: Rights, limits: Limits, environment: Mappi
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=LEAVE_S,
-        backlog=WAITING_CONNECTIONS,
     )
     where = f"[{host}]" if ":" in host else host
     remark(f"http://{where}:{listening.getsockname()[1]}/ (Ctrl-C ends it)")
@@ -39,12 +38,13 @@ def run(host: str, port: int, rights: Rights, limits: Limits, environment: Mappi
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """A socket that listens."""
+    """A socket that listens: who is told the address may ask, though the server is not there yet."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(WAITING_CONNECTIONS)
     except (OSError, UnicodeError) as error:
         raise UsageError(
             f"cannot listen on {host}, port {port}", found=str(error), hint="'--port 0' takes a free one."
