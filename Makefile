@@ -15,9 +15,10 @@ MUTANTS ?= 200
 LOWEST_TESTS ?= --ignore tests/contracts/test_docs_examples.py --ignore src/gpufleet/mcp/server.py
 TRIES ?= 1000
 SEED ?= 1
+CASES ?= 1800
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs page-pictures site accuracy closed-form size bench constraints clean
+.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz fuzz-web docs page-pictures site accuracy closed-form size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
@@ -28,6 +29,7 @@ help:
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing, laws on more random cases"
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
+	@echo "make fuzz-web  send $(CASES) random bodies to gpufleet serve by its description (CASES=9000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make page-pictures  draw the pictures of a page of HTML in docs/ again (Chromium)"
 	@echo "make site      build the documentation as a site in build/site"
@@ -71,7 +73,7 @@ test-lowest: $(VENV)/developer.stamp
 	@mkdir -p build
 	@$(BIN)/python tools/floors.py > build/lowest.txt
 	@$(PYTHON) tools/environment.py create build/lowest
-	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve]'
+	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test,simulate,solve,web]'
 	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist worksteal $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
@@ -84,6 +86,11 @@ mutants: $(VENV)/developer.stamp
 
 fuzz: $(VENV)/developer.stamp
 	@$(BIN)/python -m tests.hostile.fuzz --tries $(TRIES) --seed $(SEED)
+
+fuzz-web: $(VENV)/developer.stamp
+	@$(PYTHON) tools/environment.py create build/fuzz-web
+	@$(PYTHON) tools/environment.py install build/fuzz-web 'schemathesis>=4.1'
+	@NO_PROXY=127.0.0.1 build/fuzz-web/bin/python -m tools.fuzz_web $(BIN)/gpufleet --cases $(CASES) --seed $(SEED)
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write
@@ -120,11 +127,11 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate,solve,mcp]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate,solve,mcp,web]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate,solve,mcp]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate,solve,mcp,web]'
 	@touch $@ $(VENV)/installed.stamp
 
 $(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt

@@ -16,7 +16,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONSTRAINTS = REPOSITORY / "constraints.txt"
-WHAT = ".[dev,refresh,docs,simulate,solve,mcp]"
+WHAT = ".[dev,refresh,docs,simulate,solve,mcp,web]"
 RESOLVE = ("-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--only-binary=:all:", "--report", "-")
 HEADING = "# Versions that 'make' installs, tested together; 'make constraints' writes the newest."
 Versions = Mapping[str, str]

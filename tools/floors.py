@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
-EXTRAS = ("test", "refresh", "simulate", "solve")
+EXTRAS = ("test", "refresh", "simulate", "solve", "web")
 
 
 def requirements(*extras: str) -> list[Requirement]:

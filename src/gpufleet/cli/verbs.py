@@ -30,6 +30,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each compared with our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
+    Verb("serve", "gpufleet.web.serve", "These questions over HTTP: forms for people, JSON for programs"),
     Verb("config", "gpufleet.cli.config", "Your preferences, and where each of them is set"),
     Verb("mcp", "gpufleet.mcp.verb", "The questions as tools of an assistant, over standard input"),
     Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),

@@ -1,0 +1,150 @@
+"""What goes wrong, as application/problem+json: a code, the word concerned, what was found, expected, and a hint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpufleet.cli.usage import NO_MEMORY
+from gpufleet.errors import (
+    DataMissing,
+    GpufleetError,
+    Infeasible,
+    OurBug,
+    PolicyViolation,
+    UnknownName,
+    UsageError,
+    shorten,
+)
+from gpufleet.web.words import Question
+
+STATUS = {
+    "usage": 422,
+    "unknown_name": 422,
+    "infeasible": 422,
+    "policy": 422,
+    "data_missing": 422,
+    "too_large": 422,
+    "bug": 500,
+    "took_too_long": 503,
+    "too_many": 429,
+    "no_token": 401,
+    "foreign": 403,
+    "not_found": 404,
+    "no_method": 405,
+    "no_format": 406,
+    "slow_body": 408,
+    "body_too_large": 413,
+    "no_json": 415,
+    "bad_body": 400,
+    "canceled": 410,
+}
+"""HTTP status by code; the first seven are about the question itself, as exit codes are."""
+CODES: dict[type[GpufleetError], str] = {
+    UsageError: "usage",
+    UnknownName: "unknown_name",
+    Infeasible: "infeasible",
+    PolicyViolation: "policy",
+    DataMissing: "data_missing",
+    OurBug: "bug",
+}
+TITLES = {
+    "took_too_long": "the answer took too long",
+    "too_many": "too many questions wait",
+    "bug": "this is our bug",
+}
+FLAG = re.compile(r"--[a-z][a-z-]*")
+QUOTED, PARTS = re.compile(r"'([^']*)'"), re.compile(r"[\s,:@]+")
+PROBLEM_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        **{name: {"type": "string"} for name in ("type", "title", "detail")},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "enum": list(STATUS)},
+        "field": {"type": ["string", "null"]},
+        "found": {},
+        "expected": {"type": ["string", "null"]},
+        "hint": {"type": ["string", "null"]},
+    },
+}
+
+
+class Problem(Exception):
+    """What is told in place of an answer."""
+
+    def __init__(self, code: str, problem: str, *, field: str | None = None, **parts: Any):
+        super().__init__(problem)
+        self.code, self.problem, self.field, self.parts = code, problem, field, parts
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+        return STATUS[self.code]
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The problem as JSON."""
+        return {
+            "type": "about:blank",
+            "title": TITLES.get(self.code, self.code.replace("_", " ")),
+            "status": self.status,
+            "detail": self.parts.get("text") or str(GpufleetError(self.problem, **self.said)),
+            "code": self.code,
+            "field": self.field,
+            **self.said,
+        }
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was found, expected, and the hint."""
+        return {name: self.parts.get(name) for name in ("found", "expected", "hint")}
+
+
+def code_of(error: GpufleetError) -> str:
+    """The code of an error: that of its class, or of the class that this one is a kind of.
+
+    >>> code_of(UnknownName("GPU", "H999", [])), code_of(Infeasible("no machine is large enough"))
+    ('unknown_name', 'infeasible')
+    """
+    if error.problem == NO_MEMORY:
+        return "too_large"
+    return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), "usage")
+
+
+def of_error(error: Mapping[str, Any], question: Question, said: Mapping[str, object]) -> Problem:
+    """The problem that a worker tells of."""
+    field = field_of(question, said, str(error["problem"]), error["found"])
+    parts = {name: error[name] for name in ("found", "expected", "hint", "text")}
+    return Problem(error["code"], error["problem"], field=field, **parts)
+
+
+def of_usage(error: GpufleetError, question: Question, said: Mapping[str, object]) -> Problem:
+    """The problem of words that make no command line."""
+    found = None if error.found is None else shorten(error.found)
+    field = field_of(question, said, error.problem, error.found)
+    return Problem(code_of(error), error.problem, field=field, found=found, expected=error.expected, hint=error.hint)
+
+
+def field_of(question: Question, said: Mapping[str, object], problem: str, found: object) -> str | None:
+    """The word that a problem is about: one that its sentence names, or the only one that says what was found."""
+    by_flag = {f"--{name}": word.name for word in question.words if word.flag for name in (word.name, *word.aliases)}
+    named = [by_flag[flag] for flag in FLAG.findall(problem) if flag in by_flag]
+    if named:
+        return named[0]
+    arguments = [w.name for w in question.words if not w.flag and re.search(rf"\b{re.escape(w.metavar)}\b", problem)]
+    by_start = [w.name for w in question.words if re.match(rf"(?:cannot read )?{re.escape(w.name)}\b", problem)]
+    saying = [name for name, value in said.items() if says(value, problem, found)]
+    return next(iter(arguments or by_start or (saying if len(saying) == 1 else [])), None)
+
+
+def says(value: object, problem: str, found: object) -> bool:
+    """Whether a value, or a name in it, is what was found or what a sentence quotes.
+
+    >>> says(["L4", "H999:2"], "unknown GPU 'H999'", None), says("llama", "no such model", "llama")
+    (True, True)
+    """
+    told = {str(found).strip("'"), *QUOTED.findall(problem)}
+    texts = [str(each) for each in (value if isinstance(value, list) else [value])]
+    return any(not told.isdisjoint({text, *PARTS.split(text)} - {""}) for text in texts)

@@ -1,0 +1,133 @@
+"""Questions and their words come from the verbs; each word that could be a path is content, a wish, or not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from gpufleet.cli.options import is_group, sub_verb, sub_verbs
+from gpufleet.cli.verbs import VERBS
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.web.bodies import RESERVED
+from gpufleet.web.words import NOT_ASKED, Takes, line_of, questions, takes_of
+
+PATH_LIKE = re.compile(r"FILE|DIR|PATH|FOLDER|\b[A-Za-z]+\.[a-z]+\b")
+SERVE = questions()["plan/serve"]
+FILE = {"name": "w.yaml", "content": "model: llama-3.1-8b\n"}
+
+
+def every_parameter() -> Iterator[tuple[str, Any]]:
+    """Options and arguments of every verb that is asked, as their parser knows them."""
+    for verb in VERBS:
+        if (verb.name,) not in NOT_ASKED:
+            app = import_module(verb.module).app
+            for name in sub_verbs(app) if is_group(app) else ("",):
+                alone: Any = sub_verb(app, name) if name else app
+                yield from ((f"{verb.name} {name}".strip(), parameter) for parameter in get_command(alone).params)
+
+
+def test_what_looks_like_a_path_is_no_text() -> None:
+    path_like = [(of, p) for of, p in every_parameter() if PATH_LIKE.search(p.metavar or "")]
+    assert len(path_like) > 50
+    assert {
+        p.opts[0] for _, p in path_like if takes_of(p.opts[0], p.metavar.strip("[]"), is_flag=False) is Takes.TEXT
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("takes", "names"),
+    [
+        (Takes.READ, "file fleet jobs plan rates replay spot-trace trace workload"),
+        (Takes.WRITTEN, "per-request picture routing rows rules spot-fleet"),
+        (Takes.ABSENT, ""),
+    ],
+)
+def test_words_of_files_are_those_that_somebody_thought_about(takes: Takes, names: str) -> None:
+    assert sorted({w.name for q in questions().values() for w in q.words if w.takes is takes}) == names.split()
+
+
+def test_no_word_is_a_folder_an_output_or_fetched() -> None:
+    names = {w.name for q in questions().values() for w in q.words}
+    assert names & {"catalog", "models", "seed-config", "out-file", "output", "words"} == set()
+
+
+def test_every_verb_that_answers_is_a_question() -> None:
+    asked = {question.verb[0] for question in questions().values()}
+    assert {verb.name for verb in VERBS} - asked == {name for (name, *_) in NOT_ASKED if name != "catalog"} & {
+        verb.name for verb in VERBS
+    }
+    assert {"plan/serve", "rules/right-size", "catalog/token-prices", "spot"} <= set(questions())
+    assert "catalog/update" not in questions()
+
+
+def test_words_of_a_question_have_a_name_each_and_none_that_addresses_use() -> None:
+    for question in questions().values():
+        names = [name for word in question.words for name in (word.name, *word.aliases)]
+        assert len(names) == len(set(names)), question.path
+        assert set(names) & set(RESERVED) == set()
+
+
+def test_words_become_the_command_line_that_says_them() -> None:
+    said = {
+        "model": "-m",
+        "rate": "5/s",
+        "in": 1000,
+        "clouds": ["aws", "gcp"],
+        "flips": True,
+        "verify": False,
+        "slo": None,
+    }
+    assert line_of(SERVE, {**said, "slo": None}, "json").arguments == [
+        *("plan", "serve", "-o", "json", "--rate=5/s", "--in=1000", "--clouds=aws", "--clouds=gcp", "--flips"),
+        *("--", "-m"),
+    ]
+
+
+def test_a_file_is_named_and_comes_along() -> None:
+    line = line_of(SERVE, {"workload": FILE, "picture": True, "files": {"t.csv": "a\n"}}, "json")
+    assert set(line.arguments[4:]) == {"--workload=w.yaml", "--picture=picture.svg"}
+    assert line.files == {"w.yaml": b"model: llama-3.1-8b\n", "t.csv": b"a\n"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"workload": "w.yaml"},
+        {"workload": {"name": "../w.yaml", "content": ""}},
+        {"workload": {"name": "/etc/passwd", "content": ""}},
+        {"workload": {"name": "a\\b", "content": ""}},
+        {"workload": {"name": "w\0", "content": ""}},
+        {"workload": {"name": "w", "content": "", "mode": 1}},
+        {"workload": {"name": "w", "content": 1}},
+        {"workload": FILE, "files": {"w.yaml": "another"}},
+        {"files": ["a"]},
+        {"picture": "/tmp/p.svg"},
+        {"flips": "yes"},
+        {"model": ["a", "b"]},
+        {"model": True},
+        {"rate": "\ud800"},
+        {"rate": " "},
+        {"clouds": [["aws"]]},
+        {"cloud": "aws", "clouds": "gcp"},
+    ],
+    ids=repr,
+)
+def test_what_makes_no_command_line_is_refused(said: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        line_of(SERVE, said, "json")
+
+
+def test_an_unknown_word_is_told_the_nearest() -> None:
+    with pytest.raises(UnknownName) as told:
+        line_of(SERVE, {"modle": "x"}, "json")
+    assert "model" in told.value.nearest
+
+
+def test_what_comes_after_a_missing_argument_is_not_taken_for_it() -> None:
+    with pytest.raises(UsageError, match="a is missing"):
+        line_of(questions()["compare"], {"b": "L4"}, "json")
