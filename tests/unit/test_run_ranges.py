@@ -7,13 +7,13 @@ import math
 import pytest
 from tools.calibrate.run_ranges import (
     BEYOND,
-    LEAST_KEPT,
     NOMINAL,
     Seen,
     held_left_out,
     least_stretch,
     narrowest,
     share,
+    stretched,
 )
 
 from gpufleet.catalog.run_ranges import RunRange
@@ -32,14 +32,12 @@ def test_beside_the_range_of_steps_lies_what_leaves_a_tenth_beyond_either_end() 
     assert share(figures(PLACES), lambda each: each.is_beyond(beside, above=True)) <= BEYOND
 
 
-def test_a_range_of_steps_that_holds_more_than_enough_keeps_a_share_of_itself() -> None:
-    learnt = narrowest(figures(PLACES, half_width=1.0))
-    assert (learnt.low_log, learnt.high_log) == (0.0, 0.0)
-    assert (learnt.low_ratio, learnt.high_ratio) == (LEAST_KEPT, pytest.approx(0.5, abs=0.002))
-    wide = narrowest(figures(PLACES, half_width=0.55))
-    assert wide.high_ratio == pytest.approx(0.5 / 0.55, abs=0.002)
-    assert share(figures(PLACES, half_width=0.55), lambda each: each.is_beyond(wide, above=True)) <= BEYOND
-    assert narrowest([]) == RunRange()
+def test_a_range_of_steps_that_holds_enough_is_never_narrowed() -> None:
+    assert narrowest(figures(PLACES, half_width=1.0)) == narrowest([]) == RunRange()
+
+
+def test_the_range_of_steps_is_stretched_too_where_nothing_lies_beside_it() -> None:
+    assert stretched(RunRange(0.1, 0.0), 1.5).end(math.exp(0.2)) == pytest.approx(math.exp(0.3))
 
 
 def test_a_publisher_of_many_figures_counts_as_one_of_few() -> None:

@@ -1,12 +1,11 @@
 """Learns how far statistics of replayed runs lie from measured ones, by the range of their steps.
 
 `python tools/calibrate run-ranges MEASUREMENTS.csv [--models DIR] [--write]` replays every usable row of engines under
-load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) which share of the
-range of steps and of the queues behind them it keeps, or how much lies beside that in squares, below and above: the
-narrowest with which a tenth of the figures is beyond either end, every publisher counting alike. Fewer than three
-publishers take what all kinds of run have together. What that holds of a publisher that it was not learnt on is
-printed, and the range is stretched towards 80 % of it; with `--write` the ranges go into
-`data/calibration/run_ranges.toml`.
+load, and finds for each kind of run (from clients, a burst, steady), time and part (centre, tail) how much lies beside
+the range of steps and of the queues behind them, in squares, below and above, until a tenth of the figures is beyond
+either end, every publisher counting alike. Fewer than three publishers take what all kinds of run have together. What
+that holds of a publisher that it was not learnt on is printed, and the whole range, that of steps too, is stretched
+towards 80 % of it; with `--write` the ranges go into `data/calibration/run_ranges.toml`.
 """
 
 from __future__ import annotations
@@ -42,13 +41,11 @@ STEADY = "steady"
 KINDS = ("burst", "clients", STEADY)
 PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
-# How much of the range of their steps runs keep (api/request_runs.py), and what lies beside it in squares, below and
+# How many times the range of their steps runs have (api/request_runs.py), and what lies beside it in squares, below and
 # above, in logarithms; by tools/calibrate/run_ranges.py.
 
 """
 BEYOND, WIDEST_LOG, STEP, FEWEST_PUBLISHERS = 0.1, 2.3, 0.001, 3
-LEAST_KEPT = 0.5
-"""A judgement: what a few publishers ran does not tell that a range of steps is more than twice too wide."""
 STEADY_STATE_REQUESTS = 500
 """A queue near its rate builds up for as long, and five requests lie beyond the 99th percentile."""
 NOMINAL, STRETCHES, AS_GOOD = 0.78, tuple(1 + tenths / 10 for tenths in range(11)), 0.02
@@ -177,30 +174,23 @@ def publishers_of(figures: Sequence[Seen]) -> set[str]:
 
 
 def narrowest(figures: Sequence[Seen]) -> RunRange:
-    """The least with which a tenth of the figures, publishers alike, is beyond either end.
+    """The least beside the range of steps with which a tenth of the figures, publishers alike, is beyond either end.
 
-    A share of the range of steps, as far as that is enough; else all of it and the least that lies beside.
+    No less than the range of steps is kept, however much it holds here: a few publishers under load do not tell that
+    ranges learnt from all serving points are too wide.
     """
     if not figures:
         return RunRange()
-    (low, low_ratio), (high, high_ratio) = (narrowest_end(figures, above=above) for above in (False, True))
-    return RunRange(low, high, low_ratio, high_ratio)
+    low, high = (
+        least(lambda log, above=above: share(figures, lambda e: e.is_beyond(RunRange(log, log), above=above)) <= BEYOND)
+        for above in (False, True)
+    )
+    return RunRange(low, high)
 
 
-def narrowest_end(figures: Sequence[Seen], *, above: bool) -> tuple[float, float]:
-    """What lies beside the range of steps at one end, and the share of it that is kept there."""
-
-    def is_enough(beside_log: float, kept: float) -> bool:
-        learnt = RunRange(beside_log, beside_log, kept, kept)
-        return share(figures, lambda each: each.is_beyond(learnt, above=above)) <= BEYOND
-
-    if is_enough(0.0, 1.0):
-        return 0.0, least(lambda kept: is_enough(0.0, kept), LEAST_KEPT, 1.0)
-    return least(lambda log: is_enough(log, 1.0), 0.0, WIDEST_LOG), 1.0
-
-
-def least(is_enough: Callable[[float], bool], low: float, high: float) -> float:
-    """The least value from which on it is enough; the highest where none is."""
+def least(is_enough: Callable[[float], bool]) -> float:
+    """The least logarithm from which on it is enough; the widest where none is."""
+    low, high = 0.0, WIDEST_LOG
     if is_enough(low):
         return low
     for _ in range(HALVINGS):

@@ -118,7 +118,7 @@ def latency_figures(
 
 
 def in_order(figures: Mapping[str, Figure]) -> dict[str, Figure]:
-    """The same, no range of a percentile beginning or ending below that of a lower one: tails keep a share of theirs.
+    """The same, no range of a percentile beginning or ending below that of a lower one.
 
     >>> wide, narrow = (Figure(value=1.0, unit="s", low=0.5, high=high) for high in (3.0, 2.0))
     >>> in_order({"ttft.p99": narrow, "ttft.p50": wide})["ttft.p99"].high

@@ -13,7 +13,7 @@ from gpufleet.records import dataclass
 
 @dataclass(frozen=True)
 class RunRange:
-    """How much of the range of its steps a statistic keeps, and what lies beside it as log spreads, below and above."""
+    """How many times the range of its steps a statistic has, and what lies beside it as log spreads, at either end."""
 
     low_log: float = 0.0
     high_log: float = 0.0
@@ -23,12 +23,12 @@ class RunRange:
     def end(self, ratio: float) -> float:
         """An end of the range of a statistic, from that of its steps; both as ratios of their figures   [1].
 
-        exp(+- sqrt((kept ln(ratio))^2 + beside^2))
+        exp(+- sqrt((times ln(ratio))^2 + beside^2))
 
         >>> round(RunRange(high_log=0.3).end(math.exp(0.4)), 3) == round(math.exp(0.5), 3), RunRange(0.3).end(2.0)
         (True, 2.0)
-        >>> RunRange(high_ratio=0.5).end(4.0)
-        2.0
+        >>> RunRange(high_ratio=2.0).end(4.0)
+        16.0
         """
         log_ratio = math.log(ratio) if ratio > 0 else -math.inf
         is_above = log_ratio > 0
@@ -43,11 +43,11 @@ class RunRange:
     def steps_log(self, width_log: float, *, is_above: bool) -> float:
         """The same backwards: how far an end of the range of steps lies.
 
-        >>> round(RunRange(low_log=0.3, low_ratio=0.5).steps_log(0.5, is_above=False), 3)
-        0.8
+        >>> round(RunRange(low_log=0.3, low_ratio=2.0).steps_log(0.5, is_above=False), 3)
+        0.2
         """
-        kept, beside = (self.high_ratio, self.high_log) if is_above else (self.low_ratio, self.low_log)
-        return math.sqrt(max(width_log**2 - beside**2, 0.0)) / kept
+        times, beside = (self.high_ratio, self.high_log) if is_above else (self.low_ratio, self.low_log)
+        return math.sqrt(max(width_log**2 - beside**2, 0.0)) / times
 
 
 RunRanges = Mapping[str, RunRange]
