@@ -13,7 +13,10 @@ from tests.contracts.test_seed_training import trained
 from tools.stub import stubs
 
 import gpufleet
+from gpufleet.cli.asking import Typed
 from gpufleet.errors import UsageError
+from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.questions.fit import FitRequest
 from gpufleet.results.answer import Answer, shape_of
 from gpufleet.table import HOMES, QUESTIONS, SHAPES, resolved
 
@@ -98,6 +101,8 @@ TYPED = {
     "simulate_serving": {"model", "gpus", "rate", "requests", "seed", "in", "out"},
     "estimate": {"model", "gpus", "batch", "engine", "in", "out"},
     "fit": {"model", "gpus", "context", "precision"},
+    "fit_training": {"model", "gpus", "method", "rank"},
+    "estimate_encoder": {"model", "gpus", "in"},
     "autoscale": {"plan", "trace", "cold_start"},
 }
 WITHOUT_MONEY = {
@@ -160,6 +165,35 @@ def test_a_picture_is_plotted_where_there_is_one(ask: Callable[[str], Answer]) -
 def test_what_was_said_is_given_and_nothing_else_is(ask: Callable[[str], Answer], question: str) -> None:
     words = ask(question).question
     assert {word.word for word in words if word.origin == "given"} == TYPED[question]
+
+
+def test_what_is_preferred_or_usual_was_not_said() -> None:
+    typed, liked = WorkloadFile({"gpus": "L4", "rank": "8"}), WorkloadFile({"engine": "sglang"})
+    answer = gpufleet.fit(Typed(typed, liked).request(FitRequest, MODEL))
+    origins = {"model": "given", "gpus": "given", "context": "default", "engine": "preference"}
+    assert {word.word: word.origin for word in answer.question} == origins
+    assert {row.name: row.origin for row in answer.inputs}["engine"] == "preference"
+    trained_usually = gpufleet.fit_training(MODEL, "RTX-4090", sequence_tokens="2k", layout="recompute=full")
+    said = {word.word: (word.value, word.origin) for word in trained_usually.question}
+    assert said["method"] == ("lora", "default")
+    assert said["seq"] == (2048.0, "given")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: gpufleet.fit(MODEL),
+        lambda: gpufleet.fit(MODEL, "L4", 0),
+        lambda: gpufleet.fit(MODEL, "L4", batch=0),
+        lambda: gpufleet.fit_training(MODEL),
+        lambda: gpufleet.fit_training(MODEL, "L4", rank=0),
+        lambda: gpufleet.estimate_encoder("bge-base-en-v1.5"),
+        lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens="100..300"),
+    ],
+)
+def test_a_word_that_is_missing_or_out_of_range_is_refused_in_python_too(ask: Callable[[], Answer]) -> None:
+    with pytest.raises(UsageError):
+        ask()
 
 
 def test_the_same_question_has_the_same_hash_and_another_has_another() -> None:
