@@ -24,6 +24,10 @@ MODEL = "llama-3.1-8b"
 LOAD = {"input_tokens": 500, "output_tokens": 100}
 ON_L4 = {**LOAD, "gpus": ["L4"], "clouds": ["gcp"]}
 JOBS = "slot: 1h\npools: {lab: {gpu: L4, gpus: 4}}\njobs: [{name: a, work: 4h}, {name: b, work: 2h}]\n"
+LLAMA = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
 DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
 
 
@@ -177,6 +181,17 @@ def test_what_is_preferred_or_usual_was_not_said() -> None:
     said = {word.word: (word.value, word.origin) for word in trained_usually.question}
     assert said["method"] == ("lora", "default")
     assert said["seq"] == (2048.0, "given")
+
+
+def test_the_folder_of_a_model_is_told_by_what_it_holds_and_not_by_where_it_is(tmp_path: Path) -> None:
+    told = []
+    for at, layers in (("here", 32), ("there", 32), ("else", 16)):
+        folder = tmp_path / at / "mine"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({**LLAMA, "num_hidden_layers": layers}), encoding="utf-8")
+        told.append(gpufleet.fit(f"{folder}/", "L4:1"))
+    assert told[0].question[0].value["file"] == "mine"
+    assert told[0].input_hash == told[1].input_hash != told[2].input_hash
 
 
 @pytest.mark.parametrize(
