@@ -13,7 +13,10 @@ from tests.contracts.test_seed_training import trained
 from tools.stub import stubs
 
 import gpufleet
+from gpufleet.cli.asking import Typed
 from gpufleet.errors import UsageError
+from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.questions.fit import FitRequest
 from gpufleet.results.answer import Answer, shape_of
 from gpufleet.table import HOMES, QUESTIONS, SHAPES, resolved
 
@@ -21,6 +24,10 @@ MODEL = "llama-3.1-8b"
 LOAD = {"input_tokens": 500, "output_tokens": 100}
 ON_L4 = {**LOAD, "gpus": ["L4"], "clouds": ["gcp"]}
 JOBS = "slot: 1h\npools: {lab: {gpu: L4, gpus: 4}}\njobs: [{name: a, work: 4h}, {name: b, work: 2h}]\n"
+LLAMA = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
 DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
 
 
@@ -98,6 +105,8 @@ TYPED = {
     "simulate_serving": {"model", "gpus", "rate", "requests", "seed", "in", "out"},
     "estimate": {"model", "gpus", "batch", "engine", "in", "out"},
     "fit": {"model", "gpus", "context", "precision"},
+    "fit_training": {"model", "gpus", "method", "rank"},
+    "estimate_encoder": {"model", "gpus", "in"},
     "autoscale": {"plan", "trace", "cold_start"},
 }
 WITHOUT_MONEY = {
@@ -160,6 +169,46 @@ def test_a_picture_is_plotted_where_there_is_one(ask: Callable[[str], Answer]) -
 def test_what_was_said_is_given_and_nothing_else_is(ask: Callable[[str], Answer], question: str) -> None:
     words = ask(question).question
     assert {word.word for word in words if word.origin == "given"} == TYPED[question]
+
+
+def test_what_is_preferred_or_usual_was_not_said() -> None:
+    typed, liked = WorkloadFile({"gpus": "L4", "rank": "8"}), WorkloadFile({"engine": "sglang"})
+    answer = gpufleet.fit(Typed(typed, liked).request(FitRequest, MODEL))
+    origins = {"model": "given", "gpus": "given", "context": "default", "engine": "preference"}
+    assert {word.word: word.origin for word in answer.question} == origins
+    assert {row.name: row.origin for row in answer.inputs}["engine"] == "preference"
+    trained_usually = gpufleet.fit_training(MODEL, "RTX-4090", sequence_tokens="2k", layout="recompute=full")
+    said = {word.word: (word.value, word.origin) for word in trained_usually.question}
+    assert said["method"] == ("lora", "default")
+    assert said["seq"] == (2048.0, "given")
+
+
+def test_the_folder_of_a_model_is_told_by_what_it_holds_and_not_by_where_it_is(tmp_path: Path) -> None:
+    told = []
+    for at, layers in (("here", 32), ("there", 32), ("else", 16)):
+        folder = tmp_path / at / "mine"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({**LLAMA, "num_hidden_layers": layers}), encoding="utf-8")
+        told.append(gpufleet.fit(f"{folder}/", "L4:1"))
+    assert told[0].question[0].value["file"] == "mine"
+    assert told[0].input_hash == told[1].input_hash != told[2].input_hash
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: gpufleet.fit(MODEL),
+        lambda: gpufleet.fit(MODEL, "L4", 0),
+        lambda: gpufleet.fit(MODEL, "L4", batch=0),
+        lambda: gpufleet.fit_training(MODEL),
+        lambda: gpufleet.fit_training(MODEL, "L4", rank=0),
+        lambda: gpufleet.estimate_encoder("bge-base-en-v1.5"),
+        lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens="100..300"),
+    ],
+)
+def test_a_word_that_is_missing_or_out_of_range_is_refused_in_python_too(ask: Callable[[], Answer]) -> None:
+    with pytest.raises(UsageError):
+        ask()
 
 
 def test_the_same_question_has_the_same_hash_and_another_has_another() -> None:

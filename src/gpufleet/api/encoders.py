@@ -11,6 +11,7 @@ from gpufleet.api.encoder_launches import copy_launch
 from gpufleet.api.envelope import in_full
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
+from gpufleet.api.spoken import heard
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.listing import cheapest_on_demand
@@ -29,6 +30,7 @@ from gpufleet.inputs.model_config import read_encoder
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
+from gpufleet.questions.encode import EncodeRequest
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.catalog import PriceRow
@@ -40,8 +42,8 @@ LONGEST_AUDIO_S = 30 * DAY
 
 
 def estimate_encoder(
-    model: str | PathLike[str] | EncoderModel,
-    gpus: str | tuple[str, int],
+    model: EncodeRequest | str | PathLike[str] | EncoderModel,
+    gpus: str | tuple[str, int] | None = None,
     *,
     input_tokens: float | None = None,
     output_tokens: float | None = None,
@@ -54,58 +56,51 @@ def estimate_encoder(
 ) -> EncoderEstimate:
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
 
-    `input_tokens`: of a text; `audio_s`: seconds of a recording; an image has one size. `output_tokens`: what a decoder
-    (T5, Whisper) writes for each input. Without `batch`, the smallest that gives nearly all throughput; without
-    `beams`, those that the engine keeps; without `engine`, what such a model is usually served with.
+    `EncodeRequest` (questions.encode) says what each word means, and what stands in for those that are left out.
 
     >>> e = estimate_encoder("bert-large-uncased", "T4", input_tokens=128, batch=32)
     >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
     True
     """
-    tables = load_catalog() if catalog is None else catalog
-    encoder = model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
-    name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
+    asked = heard(
+        EncodeRequest,
+        model,
+        gpus=gpus,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        audio_s=audio_s,
+        batch=batch,
+        beams=beams,
+        precision=precision,
+        engine=engine,
+    )
+    tables, of = load_catalog() if catalog is None else catalog, asked.model
+    encoder = of if isinstance(of, EncoderModel) else read_encoder(str(of), shipped_encoder)
+    name, number = asked.gpus if isinstance(asked.gpus, tuple) else parse_gpus(asked.gpus)
     gpu = resolve_gpu(tables, name)
-    profile = runtime_on(encoder, gpu.accelerator, engine, [precision])
+    profile = runtime_on(encoder, gpu.accelerator, asked.engine, [asked.precision])
     refuse_device(profile, encoder, gpu.accelerator)
-    tower = asked_tower(encoder, input_tokens)
+    tower = asked_tower(encoder, asked.input_tokens)
+    beams = beams_of(encoder, tower, profile, asked.beams)
     question = EncoderQuestion(
         model=encoder,
         tower=tower,
         gpu=gpu.accelerator,
         runtime=profile,
-        weights=runnable(encoder, profile, gpu.accelerator, precision),
-        size=pass_size(
-            encoder,
-            tower,
-            input_tokens,
-            output_tokens,
-            audio_s,
-            beams_of(encoder, tower, profile, beams),
-        ),
-        batch=checked_batch(batch, tower, profile),
+        weights=runnable(encoder, profile, gpu.accelerator, asked.precision),
+        size=pass_size(encoder, tower, asked.input_tokens, asked.output_tokens, asked.audio_s, beams),
+        batch=checked_batch(asked.batch, tower, profile),
         num_gpus=number,
-        audio_s=audio_s,
+        audio_s=asked.audio_s,
     )
     calibration = calibration_of(tables)
     solution = solve_encoder(question, calibration)
-    inputs = understood(question, solution.batch, precision, output_tokens, beams, engine)
+    inputs = understood(question, solution.batch, asked)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
     parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
     answer = encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
-    words = {
-        "model": encoder.name,
-        "gpus": f"{name}:{number}",
-        "in": input_tokens,
-        "out": output_tokens,
-        "audio": audio_s,
-        "batch": batch,
-        "beams": beams,
-        "precision": precision,
-        "engine": engine,
-    }
-    return in_full(answer.model_copy(update={"launch": copy_launch(model, question, solution.batch)}), tables, words)
+    return in_full(answer.model_copy(update={"launch": copy_launch(of, question, solution.batch)}), tables, asked)
 
 
 @lru_cache(maxsize=4)
@@ -256,32 +251,24 @@ def checked_batch(batch: float | None, tower: Tower, runtime: Runtime) -> float 
     return batch
 
 
-def understood(
-    question: EncoderQuestion,
-    batch: float,
-    precision: str | None,
-    output_tokens: float | None,
-    beams: int | None,
-    engine: str | None,
-) -> list[Input]:
+def understood(question: EncoderQuestion, batch: float, asked: EncodeRequest) -> list[Input]:
     """The question as it was read, each part with its origin."""
     q = question
     rows = [
         ("model", q.model.name, "given"),
         ("gpus", f"{q.gpu.name}:{q.num_gpus}", "given"),
-        ("engine", q.runtime.name, "default" if engine is None else "given"),
-        ("weights", q.weights.name, "given" if precision else "checkpoint"),
+        ("engine", q.runtime.name, asked.origin("engine")),
+        ("weights", q.weights.name, asked.origin("precision", "checkpoint")),
         ("tower", q.tower.name, "given"),
         ("tokens of one input", f"{q.size.tokens:g}", "given" if q.tower.takes is Takes.TEXT else "counted"),
-        ("batch", f"{batch:g}", "given" if q.batch is not None else "chosen: 97 % of the best throughput"),
+        ("batch", f"{batch:g}", asked.origin("batch", "chosen: 97 % of the best throughput")),
     ]
     if q.audio_s is not None:
         rows.append(("audio", f"{q.audio_s:g} s", "given"))
     if q.model.decoder is not None:
         spoken = f"default: {load_habits().spoken_tokens_per_s.value:g} tokens for a second of speech"
-        origin = "given" if output_tokens is not None else spoken
         rows += [
-            ("output tokens", f"{q.size.output_tokens:g}", origin),
-            ("beams", f"{q.size.beams}", "default of the engine" if beams is None else "given"),
+            ("output tokens", f"{q.size.output_tokens:g}", asked.origin("output_tokens", spoken)),
+            ("beams", f"{q.size.beams}", asked.origin("beams", "default of the engine")),
         ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

@@ -89,9 +89,14 @@ def origin_of(asked: Request, field: str) -> str:
 
 
 def as_plain(value: object) -> object:
-    """A value as JSON has it: a file by its name and a digest of what it holds, other things by their name or text."""
-    if isinstance(value, (str, PathLike)) and is_file(value):
-        return {"file": os.path.basename(value), "digest": digest_of_file(value)}
+    """A value as JSON has it: a file by its name and a digest of what it holds, other things by their name or text.
+
+    The folder of a model is told as the config.json in it is, by the folder's own name.
+    """
+    if isinstance(value, (str, PathLike)) and value:
+        for path in (value, os.path.join(value, "config.json")):
+            if is_file(path):
+                return {"file": os.path.basename(os.path.normpath(value)), "digest": digest_of_file(path)}
     if isinstance(value, (bool, int, str)) or value is None:
         return value
     if isinstance(value, float):

@@ -10,6 +10,7 @@ from gpufleet.answers.fit import fit_result
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
+from gpufleet.api.spoken import heard
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
@@ -22,35 +23,33 @@ from gpufleet.domain.images import Images
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.precision import BF16, FP8, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
-from gpufleet.errors import UsageError
-from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report, unsupported
 from gpufleet.optimize.links import largest_machine
-from gpufleet.questions.images import read_images
+from gpufleet.questions.fit import FitRequest
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
-from gpufleet.units import GIB, parse_tokens
+from gpufleet.units import GIB
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
 WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
-USUAL_CONTEXT = "8k"
-LONGEST_CONTEXT_TOKENS = 100_000_000
 
 
 def fit(
-    model: str | PathLike[str],
-    gpus: str,
+    model: FitRequest | str | PathLike[str],
+    gpus: str | None = None,
     context: str | float | None = None,
     *,
     engine: str | None = None,
     engine_version: str | None = None,
     precision: str | None = None,
     kv_precision: str | None = None,
-    batch: int | None = None,
+    batch: float | None = None,
     images: str | Images | None = None,
     catalog: Catalog | None = None,
 ) -> FitResult:
@@ -62,58 +61,49 @@ def fit(
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
     'fits'
     """
+    asked = heard(
+        FitRequest,
+        model,
+        gpus=gpus,
+        context=context,
+        engine=engine,
+        engine_version=engine_version,
+        precision=precision,
+        kv_precision=kv_precision,
+        batch=batch,
+        images=images,
+    )
     tables = load_catalog() if catalog is None else catalog
-    arch = with_images(read_model(str(model), shipped_architecture), read_images(images))
-    said_engine, engine = engine, usual_engine(arch) if engine is None else engine
-    request = parse_gpus(gpus)
+    refuse_out_of_range(asked)
+    arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
+    engine, version = usual_engine(arch) if asked.engine is None else asked.engine, asked.engine_version
+    request = gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=engine_of_version(engine, engine_version),
-        weights=weight_format(arch, precision),
-        kv=kv_format(kv_precision or BF16.name),
-        context_tokens=parse_context(context or USUAL_CONTEXT) + (arch.images.tokens if arch.images else 0),
-        batch=batch,
+        engine=engine_of_version(engine, version),
+        weights=weight_format(arch, asked.precision),
+        kv=kv_format(asked.kv_precision or BF16.name),
+        context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
+        batch=asked.batch,
         gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
     report = fit_report(
         question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
     )
     notes = [
-        *filter(None, [gpu.note, *version_notes(engine, engine_version)]),
+        *filter(None, [gpu.note, *version_notes(engine, version)]),
         *image_notes(arch),
         *arch.notes,
         *fit_notes(question),
         *engine_notes(report),
+        *(older_version_notes(report) if version is None else []),
     ]
-    if engine_version is None:
-        notes += older_version_notes(report)
-    inputs = fit_inputs(question, context, said_engine, precision, kv_precision, batch)
-    if engine_version is not None:
-        inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
-    words = {
-        "model": arch.name,
-        "gpus": gpus,
-        "context": context,
-        "engine": said_engine,
-        "engine_version": engine_version,
-        "precision": precision,
-        "kv_precision": kv_precision,
-        "batch": batch,
-        "images": images,
-    }
-    answer = fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
-    return in_full(answer, tables, words)
-
-
-def parse_context(text: str | float) -> float:
-    """Tokens of prompt and answer together, whole and not absurd."""
-    tokens = parse_tokens(text)
-    if not 1 <= tokens <= LONGEST_CONTEXT_TOKENS:
-        raise UsageError("not a context", found=text, expected=f"from 1 to {LONGEST_CONTEXT_TOKENS:,} tokens")
-    return float(round(tokens))
+    launch = fit_launch(asked.model, report)
+    answer = fit_result(report, fit_inputs(question, asked), notes).model_copy(update={"launch": launch})
+    return in_full(answer, tables, asked)
 
 
 def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
@@ -199,23 +189,17 @@ def _holds(question: FitQuestion) -> bool:
     return best is not None and best.fits
 
 
-def fit_inputs(
-    question: FitQuestion,
-    context: str | float | None,
-    engine: str | None,
-    precision: str | None,
-    kv_precision: str | None,
-    batch: int | None,
-) -> list[Input]:
+def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
-    q = question
-    given, default = "given", "default"
-    return [
-        Input(name="model", value=q.arch.name, origin=given),
-        Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
-        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given if context else default),
-        Input(name="engine", value=q.engine.name, origin=given if engine else default),
-        Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
-        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision else default),
-        Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),
+    q, version = question, asked.engine_version
+    rows = [
+        ("model", q.arch.name, "given"),
+        ("gpus", f"{q.accelerator.name}:{q.num_gpus}", "given"),
+        ("context_tokens", f"{q.context_tokens:.0f}", asked.origin("context")),
+        ("engine", q.engine.name, asked.origin("engine")),
+        ("weights", q.weights.name, asked.origin("precision", "checkpoint")),
+        ("kv_precision", q.kv.name, asked.origin("kv_precision")),
+        ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
+        *([] if version is None else [("engine_version", version, asked.origin("engine_version"))]),
     ]
+    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpufleet.api.fits import ALTERNATIVE_FORMATS, parse_context
+from gpufleet.api.fits import ALTERNATIVE_FORMATS
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.engines import DEFAULT_ENGINE
@@ -19,6 +19,7 @@ from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.optimize.fit import FitQuestion, Placement, best_placement
 from gpufleet.results.machine_fits import MachineFits, ModelOnMachines
+from gpufleet.units import parse_tokens
 
 
 def fit_all(
@@ -31,7 +32,7 @@ def fit_all(
     'bf16'
     """
     tables = load_catalog() if catalog is None else catalog
-    said, tokens = parse_spoken(owned), parse_context(context)
+    said, tokens = parse_spoken(owned), float(round(parse_tokens(context)))
     gpu = resolve_gpu(tables, said.gpu)
     every, _ = read_all()
     found = [row for arch in every.values() if (row := on_machines(arch, gpu.accelerator, said, tokens, engine))]

@@ -18,7 +18,7 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.questions.fields import EncoderRequest, NamedPath
+from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.said import filled
 from gpufleet.questions.words import Request, Word, words_of
 from gpufleet.results.fleet import FleetPlan
@@ -62,6 +62,11 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
     return kind(subject, **values)  # type: ignore[call-arg, arg-type]
 
 
+def heard(kind: type[R], subject: object, **said: Any) -> R:
+    """The same from the keywords of a function, where None says nothing."""
+    return spoken(kind, subject, {name: value for name, value in said.items() if value is not None})
+
+
 @contextmanager
 def told_as(name: str, typed: Word[Any] | None) -> Iterator[None]:
     """What cannot be read is told with its name, or with the option that was typed and the hint of that."""
@@ -80,7 +85,7 @@ def read(kind: type[Request], field: str, row: Word[Any] | None, value: object, 
         refuse_another_type(kind, field, value)
         return value
     if field in LENGTHS:
-        return lengths(kind, value)
+        return lengths(kind, field, value)
     if row.kind.takes is list:
         return [name.strip() for name in value.split(",")]
     return row.value_of(value)
@@ -145,10 +150,10 @@ def plain_type(hint: Any) -> str:
     return named_types.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def lengths(kind: type[Request], text: str) -> float | TokenCounts:
+def lengths(kind: type[Request], field: str, text: str) -> float | TokenCounts:
     """Tokens of requests; those of encoders are all alike."""
     counts = parse_token_counts(text)
-    if isinstance(counts, float) or not issubclass(kind, EncoderRequest):
+    if isinstance(counts, float) or TokenCounts in parts_of(types_of(kind)[field]):
         return counts
     if not counts.is_alike:
         raise UsageError("lengths that differ are not planned for encoders", found=text, expected="one number")
@@ -177,4 +182,5 @@ EXAMPLES = {
     "output_tokens": "output_tokens=200",
     "requests": "requests='10M'",
     "deadline_s": "deadline='24h'",
+    "gpus": "gpus='L4:1'",
 }

@@ -8,6 +8,7 @@ from os import PathLike
 
 from gpufleet.answers.training_fit import training_change, training_fit
 from gpufleet.api.envelope import in_full
+from gpufleet.api.spoken import heard
 from gpufleet.api.training_changes import Change, FitWords, Ladder, ladders, pairs
 from gpufleet.api.training_recipes import (
     formats_named,
@@ -32,12 +33,14 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Method, Recipe, Recompute
 from gpufleet.errors import Infeasible, UsageError
-from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.inputs.training_layout import LARGEST_SIZE, parse_layout
+from gpufleet.inputs.gpu_request import gpus_asked
+from gpufleet.inputs.training_layout import parse_layout
 from gpufleet.layout.training import Drop
 from gpufleet.optimize.links import usual_machine
 from gpufleet.optimize.training_fit import TrainingFitQuestion, TrainingPlace, allowed_layouts, best_place
 from gpufleet.optimize.training_machines import hosts_of, trains_on, usual_training_machine
+from gpufleet.questions.fit import TrainingFitRequest
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.words import sentence
 from gpufleet.results.training import TrainingChange, TrainingFit
 
@@ -45,9 +48,9 @@ CONFIDENCE, MOST_CHANGES = 0.8, 3
 
 
 def fit_training(
-    model: str | PathLike[str] | Architecture,
-    gpus: str,
-    method: str = "lora",
+    model: TrainingFitRequest | str | PathLike[str] | Architecture,
+    gpus: str | None = None,
+    method: str | None = None,
     *,
     sequence_tokens: float | None = None,
     micro_batch: int | None = None,
@@ -61,28 +64,44 @@ def fit_training(
     stack: str | None = None,
     catalog: Catalog | None = None,
 ) -> TrainingFit:
-    """Whether a step of training fits these GPUs, in the fastest layout that does.
+    """Whether a step of training (LoRA unless said) fits these GPUs, in the fastest layout that does.
 
     >>> fit_training("llama-3.1-8b", "RTX-4090", "qlora").fits
     True
     """
+    asked = heard(
+        TrainingFitRequest,
+        model,
+        gpus=gpus,
+        method=method,
+        sequence_tokens=sequence_tokens,
+        micro_batch=micro_batch,
+        rank=rank,
+        modules=modules,
+        precision=precision,
+        optimizer=optimizer,
+        layout=layout,
+        offload=offload,
+        eager=eager or None,
+        stack=stack,
+    )
     tables = load_catalog() if catalog is None else catalog
-    arch, asked, request = trained_model(model), method_named(method), parse_gpus(gpus)
+    arch, named, request = trained_model(asked.model), method_named(asked.method), gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     words = FitWords(
         arch,
         gpu.accelerator,
         request.number,
-        asked,
-        sequence_of(sequence_tokens, arch),
-        layout_of(layout, micro_batch),
-        offloads_named(offload),
-        rank,
-        modules,
-        precision,
-        optimizer,
-        eager,
-        stack,
+        named,
+        sequence_of(asked.sequence_tokens, arch),
+        layout_of(asked),
+        offloads_named(asked.offload),
+        asked.rank,
+        asked.modules,
+        asked.precision,
+        asked.optimizer,
+        asked.eager,
+        asked.stack,
     )
     refuse_gpu(words.gpu, words)
     place = best_place(question_of(words, tables))
@@ -94,31 +113,16 @@ def fit_training(
     recompute = int(place.layouts.recompute[0])
     otherwise = other_stacks(place.question, recompute, None if said else kept) if place.fits else []
     found = training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
-    asked_words = {
-        "model": arch.name,
-        "gpus": gpus,
-        "method": method,
-        "seq": sequence_tokens,
-        "micro_batch": micro_batch,
-        "rank": rank,
-        "modules": modules,
-        "precision": precision,
-        "optimizer": optimizer,
-        "layout": layout,
-        "offload": offload,
-        "eager": eager or None,
-        "stack": stack,
-    }
-    return in_full(found, tables, asked_words)
+    return in_full(found, tables, asked)
 
 
-def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:
+def layout_of(asked: TrainingFitRequest) -> dict[str, int]:
     """Parts of the layout that are fixed; the micro-batch is one of them."""
+    refuse_out_of_range(asked)
+    said, micro_batch = ",".join(asked.layout or ()), asked.micro_batch
     parts = parse_layout(said) if said else {}
     if micro_batch is None:
         return parts
-    if not 1 <= micro_batch <= LARGEST_SIZE:
-        raise UsageError("the micro-batch is out of range", found=micro_batch, expected=f"from 1 to {LARGEST_SIZE:,}")
     if parts.get("micro-batch", micro_batch) != micro_batch:
         raise UsageError("two micro-batches", found=f"{micro_batch} and {said}", expected="one of them")
     return {**parts, "micro-batch": micro_batch}

@@ -44,7 +44,7 @@ class Typed(NamedTuple):
         """The question that was typed about a subject, over what is preferred."""
         from gpufleet.api.spoken import spoken
 
-        asked = spoken(kind, subject, self.words.over(self.preferred).words, is_typed=True)
+        asked = spoken(kind, subject, self.words.over(self.preferred).only(words_of(kind)).words, is_typed=True)
         liked = set(self.preferred.words) - set(self.words.words)
         fields_liked = frozenset(row.field for row in words_of(kind).values() if row.name in liked)
         return replace(asked, said=asked.said - fields_liked, preferred=fields_liked)
@@ -61,15 +61,15 @@ def asking(*questions: type[Request], model: object = None, only: Collection[str
 
     def with_options(verb: Verb) -> Verb:
         @wraps(verb)
-        def command(context: typer.Context, **values: Any) -> int:
+        def command(line: typer.Context, **values: Any) -> int:
             asked_of = {} if model is None else {"model": values.pop("model")}
             said = {name: values.pop(parameter_of(row)) for name, row in rows.items()}
-            return verb(typed_of({**asked_of, **said}, rows, context), **gathered(own, values))
+            return verb(typed_of({**asked_of, **said}, rows, line), **gathered(own, values))
 
         own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
         options = [each for parameter in own for each in options_of(parameter)]
         setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, options)))  # noqa: B010
-        command.__annotations__ = {"context": typer.Context}
+        command.__annotations__ = {"line": typer.Context}
         return command
 
     return with_options
@@ -79,9 +79,9 @@ def parameters(rows: Collection[Word[Any]], model: object, own: Iterable[inspect
     """The parameters of a verb in the order of its help; those of its own come before the words that come last."""
     first, last = ([option(row) for row in rows if row.comes_last is is_last] for is_last in (False, True))
     by_name = inspect.Parameter.KEYWORD_ONLY
-    context = inspect.Parameter("context", by_name, annotation=typer.Context)
+    line = inspect.Parameter("line", by_name, annotation=typer.Context)
     asked_of = [] if model is None else [inspect.Parameter("model", by_name, annotation=model, default=None)]
-    return [context, *asked_of, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
+    return [line, *asked_of, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
 
 
 def options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

@@ -13,7 +13,6 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.questions.fields import EncoderServeRequest, ServeRequest, words_of
-from gpufleet.units import parse_duration
 
 SERVED, ENCODED = words_of(ServeRequest), words_of(EncoderServeRequest)
 OF_DECODERS = sorted(
@@ -77,8 +76,3 @@ def one_length(text: str | None) -> float | None:
 def written_tokens(text: str | None) -> float | None:
     """Tokens that a decoder writes for each input."""
     return None if text is None else answer_tokens(text)
-
-
-def audio_seconds(text: str | None) -> float | None:
-    """Seconds of a recording."""
-    return None if text is None else parse_duration(text, "'30s' or '60min'")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from gpufleet.errors import UsageError, abridged
-from gpufleet.questions.words import EDITED, ENGINE, LOAD
+from gpufleet.questions.words import EDITED
 from gpufleet.records import dataclass
 from gpufleet.units import parse_tokens
 
@@ -59,33 +59,6 @@ def model_argument(metavar: str = "MODEL", says: str = "A name, a config.json, o
 
 ModelArgument = Annotated[str, model_argument()]
 MaybeModelArgument = Annotated[Optional[str], model_argument()]  # noqa: UP045
-ImagesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--images",
-        metavar="NxWxH",
-        help="Images in each prompt, beside its text: 1x1024x1024.",
-        rich_help_panel=LOAD,
-    ),
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="NAME",
-        help="vllm (default), sglang, tensorrt-llm, llama.cpp (default of GGUF), ...",
-        rich_help_panel=ENGINE,
-    ),
-]
-VersionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine-version",
-        metavar="VERSION",
-        help="Such as 0.6.4; default: the newest known.",
-        rich_help_panel=ENGINE,
-    ),
-]
 OutputOption = Annotated[
     OutputFormat | None,
     typer.Option("--output", "-o", help="Format of the answer; default: by the suffix of --out-file, else table."),

@@ -36,6 +36,13 @@ def parse_gpus(text: object) -> GpuRequest:
     return GpuRequest(name.strip(), int(number))
 
 
+def gpus_asked(text: str | None) -> GpuRequest:
+    """The same of a question that cannot do without them."""
+    if text is None:
+        raise UsageError("the GPUs are missing", expected="a GPU and how many, such as 'L40S:4'")
+    return parse_gpus(text)
+
+
 def refuse_count_first(text: str) -> None:
     """'4xH100' is understood and refused: one spelling of a count is enough."""
     match = COUNT_FIRST.fullmatch(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpufleet.domain.training import Recompute, Sharding
+from gpufleet.domain.training import LARGEST_SIZE, Recompute, Sharding
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.gpu_request import GpuRequest, parse_gpus
 from gpufleet.units import parse_count
@@ -22,7 +22,6 @@ SHARDINGS: Mapping[str, Sharding] = {
     "hsdp": Sharding.HYBRID,
 }
 RECOMPUTES: Mapping[str, Recompute] = {each.name.lower(): each for each in Recompute}
-LARGEST_SIZE = 65_536
 
 
 class MeasuredRun(NamedTuple):

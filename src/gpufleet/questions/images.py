@@ -26,8 +26,3 @@ def parse_images(text: str) -> Images:
     except ValueError:
         pass
     raise UsageError("cannot read images", found=text, expected=EXPECTED)
-
-
-def read_images(said: str | Images | None) -> Images | None:
-    """Images of a question, from text too."""
-    return parse_images(said) if isinstance(said, str) else said
