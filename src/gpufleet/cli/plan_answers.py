@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpufleet.api.requests import RequestKind, ServeRequest
-from gpufleet.ask.side_by_side.words import refuse_number
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
@@ -129,6 +128,7 @@ def models_compared(
 ) -> ModelComparison:
     """Models side by side under what was typed, over what the file says of any model, over what is preferred."""
     from gpufleet.ask.side_by_side.find import compare_models
+    from gpufleet.ask.side_by_side.words import refuse_number
 
     if typed.model is not None:
         problem = "a model for all beside models side by side"

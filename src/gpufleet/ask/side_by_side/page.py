@@ -9,7 +9,7 @@ from gpufleet.ask.side_by_side.shape import ModelComparison, ModelRow
 from gpufleet.report.catalog_pages import billions
 from gpufleet.report.cost_bars import CostBar, cost_bars
 from gpufleet.report.levers import machines as machines_then
-from gpufleet.report.numbers import amount, percent, ranged_duration, several, significant, usd, usd_per_hour
+from gpufleet.report.numbers import amount, percent, ranged_duration, several, significant, spare, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table
 from gpufleet.report.rented import gpus, machines, marked, place
 from gpufleet.report.search import NOTHING_HELPS, dated_sources
@@ -19,7 +19,7 @@ NEXT = "put questions of your own users to the models that you can afford, and j
 ALL_ELSE = "All else as it is: the same change may make the cheapest cheaper still."
 SURE = {
     "sure": "sure: their ranges do not overlap",
-    "shared": "likely: ranges overlap, but one engine on one GPU errs for both alike, and it is dearer at no confidence",
+    "shared": "likely: ranges overlap, but one engine on one GPU errs for both alike, and it is never the dearer",
     "open": "not sure: ranges overlap",
     "equal": "no difference",
     "unasked": "no range: one confidence was asked for",
@@ -116,7 +116,7 @@ def models_table(found: ModelComparison) -> Table:
     labels = labels_of(found)
     columns = [
         *(Column(key, key, where="data") for key in (*DATA, *RENTED)),
-        *(Column(label + end, f"{label}_s{end}", where="data") for label in labels for end in ENDS),
+        *(Column(f"{label}{end}_s", f"{label}{end}_s", where="data") for label in labels for end in ENDS),
         Column("name", "model", where="text"),
         Column("size", "parameters", align="right", where="text", priority=1),
         Column("cost", "$/h", align="right", where="text"),
@@ -146,7 +146,7 @@ def model_row(row: ModelRow, labels: Sequence[str]) -> Row:
     cells["price_as_of"] = None if d is None else d.stated_price_day
     for label in labels:
         figure = None if d is None else d.latency.get(label)
-        cells |= {label + end: getattr(figure, field, None) for end, field in ENDS.items()}
+        cells |= {f"{label}{end}_s": getattr(figure, field, None) for end, field in ENDS.items()}
     return {**cells, **shown(row)}
 
 
@@ -271,7 +271,7 @@ def needs_row(row: ModelRow) -> Row:
     if lever is not None:
         how = lever.typed or lever.change
         change = f"{how}: {usd_per_hour(lever.winner.usd_per_hour)}, {machines_then(lever.winner)}"
-    return {"name": row.asked, "dearer": percent(row.dearer_ratio), "below": below, "change": change}
+    return {"name": row.asked, "dearer": spare(row.dearer_ratio), "below": below, "change": change}
 
 
 def unserved_tables(found: ModelComparison) -> list[Table]:
