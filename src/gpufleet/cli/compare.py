@@ -24,7 +24,7 @@ app = verb()
 
 SidesArgument = Annotated[
     list[str],
-    typer.Argument(metavar="A B...", help="Two of H100:4, L40S, aws:p5.48xlarge; two plans' JSON; or 2 to 8 models."),
+    typer.Argument(metavar="A B", help="Two of H100:4, L40S, aws:p5.48xlarge; two plans' JSON; or 2 to 8 models."),
 ]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -185,7 +185,7 @@ def price_kinds() -> list[str]:
 
 NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "MODEL": model_names,
-    "A B...": compared_names,
+    "A B": compared_names,
     "--gpus": gpu_names,
     "--gpu": gpu_names,
     "--cloud": cloud_names,
