@@ -10,7 +10,8 @@ module it enters the functions that it names, and theirs; what those import, at 
 reached, and from there on whatever a module imports anywhere. A name that a folder only offers (`from gpufleet.api
 import fit`) leads to its home. A file above `optimize` is the question's own if no other question reaches it; if only
 questions of its verb do, it is the verb's. What two verbs reach is the house's. So a file that serves one question
-under a general name counts, and a file that is named after it and serves all does not.
+under a general name counts, and a file that is named after it and serves all does not. A question with a folder in
+`ask` is all that is in there and what that reaches; to others its door is shut. It may take MOST_FILES and MOST_LINES.
 
 The trace is of `plan serve llama-3.1-8b --rate 5/s --in 1000 --out 200` in an interpreter of its own. A file is entered
 when one of its functions is: what runs only while it is imported does not count. A path climbs when a function is
@@ -44,6 +45,10 @@ SOURCE, PACKAGE = REPOSITORY / "src", "gpufleet"
 RECORD = Path(__file__).with_suffix(".toml")
 ABOVE = ("api", "ask", "answers", "results", "questions", "inputs", "report", "write", "cli", "web", "deploy")
 """The rooms whose lines a question costs: above `optimize`, and the shapes of answers."""
+ASK, MOST_FILES, MOST_LINES = "ask", 8, 1_300
+OLDER = ("spot",)
+"""Folders of questions that were there before the budget of new ones."""
+"""Where new questions are, and what each may take of the rooms above."""
 SKIP = "# fmt: skip"
 TRACED = ("plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200")
 DAY = "2026-11-28"
@@ -72,6 +77,14 @@ QUESTIONS = {
     "accuracy": "cli.accuracy:accuracy",
 }
 """Where each question begins; its verb is the first word, and no function stands for all of the module."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """The files above `optimize` that serve one question or one verb alone."""
+
+    files: tuple[str, ...]
+    lines: int
 
 
 class Source:
@@ -152,14 +165,30 @@ class Source:
         return found
 
     def entered(self, start: str) -> set[str]:
-        """The modules that a question reaches which begins at `module:function`."""
+        """The modules that a question reaches which begins at `module:function`, or in a folder of `ask`."""
         module, _, function = start.partition(":")
-        found, ahead = {module}, self.first_steps(module, function) if function else set(self.imports[module])
+        if module.startswith(f"{ASK}."):
+            found: set[str] = set()
+            ahead = set(self.in_folders[module])
+        else:
+            found = {module}
+            ahead = self.first_steps(module, function) if function else set(self.imports[module])
+        shut = {each for folder, modules in self.in_folders.items() if folder != module for each in modules}
         while ahead:
             each = ahead.pop()
-            if each not in found:
+            if each not in found | shut:
                 found.add(each)
                 ahead |= self.imports[each]
+        return found
+
+    @cached_property
+    def in_folders(self) -> dict[str, list[str]]:
+        """The modules of each question that has a folder in `ask`."""
+        found: dict[str, list[str]] = {}
+        for module in self.paths:
+            room, _, within = module.partition(".")
+            if room == ASK and within:
+                found.setdefault(f"{ASK}.{within.partition('.')[0]}", []).append(module)
         return found
 
     def first_steps(self, module: str, function: str) -> set[str]:
@@ -206,18 +235,11 @@ def outer_imports(tree: ast.Module) -> set[ast.AST]:
     return {inner for node in tree.body if not isinstance(node, functions) for inner in ast.walk(node)}
 
 
-@dataclass(frozen=True)
-class Own:
-    """The files above `optimize` that serve one question or one verb alone."""
-
-    files: tuple[str, ...]
-    lines: int
-
-
 def owned(source: Source, starts: Mapping[str, str], above: Collection[str] = ABOVE) -> dict[str, Own]:
     """What each question has alone; `VERB (shared)` is what only questions of that verb share."""
-    reached = {question: source.entered(start) for question, start in starts.items()}
-    verb_of = {question: question.split()[0] if " " in question else question for question in starts}
+    every = {**starts, **{folder.replace(".", " "): folder for folder in source.in_folders}}
+    reached = {question: source.entered(start) for question, start in every.items()}
+    verb_of = {question: question.split()[0] if " " in question else question for question in every}
     owners: dict[str, list[str]] = {}
     for module in sorted({each for modules in reached.values() for each in modules}):
         if module.partition(".")[0] in above:
@@ -395,6 +417,22 @@ def told(found: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: {value:,}{was(value, before.get(name))}" if name != "date" else f"date: {value}"
 
 
+def beyond_budget(source: Source, starts: Mapping[str, str]) -> list[str]:
+    """Questions in folders of `ask` that take more than a new one may, and what of."""
+    own = owned(source, starts)
+    below = owned(source, starts, above=("optimize",))
+    found = []
+    older = [f"{ASK} {name}" for name in OLDER]
+    for question in (q for folder in source.in_folders if (q := folder.replace(".", " ")) not in older):
+        files, lines = own[question].files, own[question].lines
+        skips = sum(source.texts[module].count(SKIP) for module in files)
+        found += [f"{question}: {len(files)} files"] if len(files) > MOST_FILES else []
+        found += [f"{question}: {lines} lines"] if lines > MOST_LINES else []
+        found += [f"{question}: {skips}x {SKIP}"] if skips else []
+        found += [f"{question}: {module} is of it alone" for module in below.get(question, Own((), 0)).files]
+    return found
+
+
 def told_of_questions(found: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
     for name, own in found.items():
         earlier = before.get(name, {})
@@ -420,7 +458,9 @@ def main() -> int:
     if "--write" in sys.argv:
         RECORD.write_text(as_toml(found), encoding="utf-8")
     print(*told(found, before), sep="\n")
-    return 0
+    beyond = beyond_budget(Source(SOURCE / PACKAGE), QUESTIONS)
+    print(*(f"beyond the budget of a new question: {each}" for each in beyond), sep="\n")
+    return 1 if beyond else 0
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Shape(NamedTuple):
 QUESTIONS = (
     Question("autoscale", "api.autoscaling", "autoscale", ("AutoscaleResult",)),
     Question("compare", "api.comparisons", "compare", ("Comparison",)),
+    Question("compare_models", "ask.side_by_side.find", "compare", ("ModelComparison",)),
     Question("compare_plans", "api.comparisons", "compare", ("Comparison", "FleetComparison")),
     Question("estimate", "api.estimates", "estimate", ("ServingEstimate",)),
     Question("estimate_encoder", "api.encoders", "encode", ("EncoderEstimate",)),
@@ -84,6 +85,7 @@ SHAPES = {
         Shape("FleetMix", "results.mix", "report.fleet_mix:fleet_mix_page"),
         Shape("FleetPlan", "results.fleet", "report.fleet_plan:fleet_page", "report.fleet_plan:fleet_rows_page"),
         Shape("JobRegionPlan", "results.regions", "report.job_regions:job_regions_page"),
+        Shape("ModelComparison", "ask.side_by_side.shape", "ask.side_by_side.page:models_page"),
         Shape("OnlineSchedule", "results.online_schedule", "report.online_schedule:online_page"),
         Shape("PlanChanges", "results.plan_changes", "report.plan_changes:changes_page"),
         Shape("RegionPlan", "results.regions", "report.regions:regions_page"),

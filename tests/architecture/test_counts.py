@@ -15,6 +15,7 @@ from tools.house import (
     Source,
     Trace,
     as_toml,
+    beyond_budget,
     counts,
     counts_of_trace,
     floors,
@@ -70,6 +71,11 @@ def test_the_house_grows_no_further_unseen() -> None:
     assert lines_above(lines_of_rooms(Source(SOURCE / PACKAGE))) <= recorded()["lines_above_optimize"]
 
 
+def test_new_questions_keep_their_budget() -> None:
+    """In a folder of `ask`: 8 files, 1,300 lines, none of them hidden, and nothing in `optimize` for one alone."""
+    assert beyond_budget(Source(SOURCE / PACKAGE), QUESTIONS) == []
+
+
 def test_a_plan_enters_no_more_files_than_it_did() -> None:
     assert counts_of_trace(trace_apart())["traced_files_above_optimize"] <= recorded()["traced_files_above_optimize"]
 
@@ -93,6 +99,32 @@ def test_a_question_has_the_files_that_it_alone_reaches(house: Source) -> None:
         "ask large": Own(("api.size",), 5),
         "lend": Own(("cli.lend",), 5),
     }
+
+
+ASKED = {
+    "ask/__init__.py": "",
+    "ask/odd/__init__.py": "",
+    "ask/odd/find.py": "from house.api.wares import of\nfrom house.optimize.odds import odds\n\n\n"
+    "def odd(x):\n    return odds(of(x))\n",
+    "ask/odd/page.py": "from house.report.odd import page  # fmt: skip\n",
+    "report/odd.py": "def page(x):\n    return x\n",
+    "optimize/odds.py": "def odds(x):\n    return x\n",
+    "cli/odd.py": "from house.ask.odd.find import odd\nfrom house.report.dear import page\n\n\n"
+    "def show(x):\n    return page(odd(x))\n",
+}
+
+
+def test_a_question_in_a_folder_owns_it_and_what_others_reach_through_it_alone(tmp_path: Path) -> None:
+    for name, text in {**FILES, **ASKED}.items():
+        path = tmp_path / "house" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    source = Source(tmp_path / "house")
+    starts = {**STARTS, "odd": "cli.odd:show"}
+    found = owned(source, starts)
+    assert found["ask odd"] == Own(("ask.odd", "ask.odd.find", "ask.odd.page", "report.odd"), 9)
+    assert found["odd"] == Own(("cli.odd",), 6)
+    assert beyond_budget(source, starts) == ["ask odd: 1x # fmt: skip", "ask odd: optimize.odds is of it alone"]
 
 
 def test_a_file_that_a_second_question_reaches_is_no_ones(house: Source) -> None:

@@ -91,6 +91,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "simulate_serving": lambda *_: gpufleet.simulate_serving(MODEL, "L4:1", rate="1/s", requests=20, seed=3, **LOAD),
     "compare": lambda *_: gpufleet.compare(gpufleet.ServeRequest(MODEL, 4.0, 500, 100), "L4", "L40S"),
+    "compare_models": lambda *_: gpufleet.compare_models([MODEL, "qwen2.5-7b"], rate="4/s", **ON_L4),
     "compare_plans": lambda ask, kept, _: gpufleet.compare_plans(*[kept("service", ask("plan_serve"))] * 2),
     "explain_plan": lambda ask, kept, _: gpufleet.explain_plan(kept("service", ask("plan_serve"))),
     "plan_schedule": lambda _a, _k, folder: gpufleet.plan_schedule(written(folder, "jobs.yaml", JOBS), steps=0),
@@ -100,6 +101,7 @@ EXAMPLES: dict[str, Example] = {
 }
 TYPED = {
     "plan_serve": {"rate", "slo", "headroom", "in", "out", "gpus", "clouds", "model"},
+    "compare_models": {"models", "rate", "in", "out", "gpus", "clouds"},
     "plan_spot": {"work", "deadline", "machine", "zones", "draws"},
     "plan_mix": {"route_by", "time_limit", "rate", "in", "out", "gpus", "clouds", "model"},
     "simulate_serving": {"model", "gpus", "rate", "requests", "seed", "in", "out"},
@@ -160,6 +162,7 @@ def test_every_answer_shows_itself(
 
 
 def test_a_picture_is_plotted_where_there_is_one(ask: Callable[[str], Answer]) -> None:
+    assert ask("compare_models").plot()._repr_svg_().startswith("<svg")
     assert ask("plan_batch").plot()._repr_svg_().startswith("<svg")
     with pytest.raises(UsageError, match="no picture"):
         ask("fit").plot()

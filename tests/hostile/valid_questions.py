@@ -25,6 +25,7 @@ SMALL = ("--clouds", "aws", "--gpus", "L4")
 SERVE = ("plan", "serve", "llama-3.1-8b", *TEXT, "--rate", "2/s", *SMALL)
 BATCH = ("plan", "batch", "llama-3.1-8b", *TEXT, "--requests", "100k", "--deadline", "24h", *SMALL)
 COMPARE = ("compare", "L4", "A10G", "--model", "llama-3.1-8b", *TEXT, "--rate", "2/s", "--clouds", "aws")
+MODELS = ("compare", "llama-3.1-8b", "qwen2.5-7b", *TEXT, "--rate", "2/s", *SMALL)
 ESTIMATE = ("estimate", "llama-3.1-8b", "--gpus", "L4", *TEXT)
 PRICES = ("catalog", "prices", "--cloud", "aws", "--gpu", "L4")
 
@@ -383,7 +384,7 @@ def snapshot_questions(folder: Path) -> list[Question]:
 def bare_questions() -> list[Question]:
     """Questions without a file, of every verb."""
     lines = [
-        SERVE, BATCH, COMPARE, (*ESTIMATE, "--rate", "1/s"), (*ESTIMATE, "--concurrency", "4"),
+        SERVE, BATCH, COMPARE, MODELS, (*ESTIMATE, "--rate", "1/s"), (*ESTIMATE, "--concurrency", "4"),
         (*ESTIMATE, "--batch", "4"), (*ESTIMATE, "--full-queue", "--requests", "100"),
         ("fit", "llama-3.1-8b", "--gpus", "L4", "--context", "8k"),
         ("encode", "bge-m3", "--gpus", "L4", "--in", "64"), ("encode", "whisper-tiny", "--gpus", "L4"),

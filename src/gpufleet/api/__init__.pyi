@@ -28,6 +28,8 @@ from gpufleet.api.training import plan_finetune as plan_finetune
 from gpufleet.api.training import plan_train as plan_train
 from gpufleet.api.training_estimates import estimate_training as estimate_training
 from gpufleet.api.training_fits import fit_training as fit_training
+from gpufleet.ask.side_by_side.find import compare_models as compare_models
+from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
 from gpufleet.ask.spot.job import plan_spot as plan_spot
 from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service import plan_spot_service as plan_spot_service
@@ -78,6 +80,7 @@ __all__ = [
     "JobRegionPlan",
     "JobRegionRequest",
     "MixRequest",
+    "ModelComparison",
     "OnlineSchedule",
     "PlanChanges",
     "RateCurve",
@@ -97,6 +100,7 @@ __all__ = [
     "TrainingPlan",
     "autoscale",
     "compare",
+    "compare_models",
     "compare_plans",
     "estimate",
     "estimate_encoder",

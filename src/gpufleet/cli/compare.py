@@ -1,4 +1,4 @@
-"""`gpufleet compare`: two sets of GPUs, machine types or plans beside each other."""
+"""`gpufleet compare`: two sets of GPUs, machine types or plans, or several models, beside each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gpufleet.ask.side_by_side.words import WORDS, names_model
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
@@ -21,48 +22,64 @@ if TYPE_CHECKING:
 
 app = verb()
 
-FirstArgument = Annotated[str, typer.Argument(metavar="A", help="H100:4, L40S, aws:p5.48xlarge, or a plan's JSON.")]
-SecondArgument = Annotated[str, typer.Argument(metavar="B", help="The same for the other side.")]
+SidesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="A B", help="Two of H100:4, L40S, aws:p5.48xlarge; two plans' JSON; or 2 to 8 models."),
+]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "--model", metavar="MODEL", help="A name, a config.json, or the folder of one.", callback=refuse_workload_file
+        "--model",
+        metavar="MODEL",
+        help="Of two sets of machines: a name, a config.json, or the folder of one.",
+        callback=refuse_workload_file,
     ),
 ]
-COMPARED = (
-    "rate", "in", "out", "slo", "workload", "clouds", "providers", "regions", "pricing", "precision", "engine",
-    "headroom", "fractions", "currency",
-)  # fmt: skip
 
 
 @app.command(cls=GroupedCommand)
-@asking(ServeRequest, model=ModelOption, only=COMPARED)
+@asking(ServeRequest, model=ModelOption, only=WORDS)
 def compare(
     asked: Typed,
-    first: FirstArgument,
-    second: SecondArgument,
+    sides: SidesArgument,
     market: MarketFlags,
     edited: EditedOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Two setups for a model and load: cost, latency, throughput, memory slack, and which is cheaper at which rate."""
-    from gpufleet.cli.plan_answers import compared
+    """Two sets of machines for one model and load, or several models side by side: cost, latency, who is cheaper.
 
-    if is_plan(first) and is_plan(second):
+    Exit code 3 where one of them cannot serve.
+    """
+    from gpufleet.cli.plan_answers import compared, models_compared
+
+    if all(map(is_plan, sides)):
         write_money_in(asked.words.over(asked.preferred).text("currency"))
-        return finish(compared_plans(first, second, market.catalog_dir, edited=edited), output, out_file)
+        return finish(compared_plans(*two(sides), market.catalog_dir, edited=edited), output, out_file)
     if edited:
-        raise UsageError("--edited is of plan files alone", found=f"{first} and {second}")
-    if is_plan(first) or is_plan(second):
-        raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
-    result = compared(asked.words, asked.preferred, asked.workload, (first, second), market)
-    return finish(result, output, out_file)
+        raise UsageError("--edited is of plan files alone", found=" and ".join(sides))
+    if any(map(is_plan, sides)):
+        raise UsageError("a plan is compared with another plan", found=" and ".join(sides))
+    if any(map(names_model, sides)):
+        from gpufleet.ask.side_by_side.page import models_page
+
+        models = models_compared(asked.words, asked.preferred, asked.workload, sides, market)
+        emit(models, models_page(models), output, out_file)
+        return models.exit_code
+    return finish(compared(asked.words, asked.preferred, asked.workload, two(sides), market), output, out_file)
+
+
+def two(sides: list[str]) -> tuple[str, str]:
+    """The sides of what is compared by twos."""
+    if len(sides) != 2:
+        expected = "two sets of machines or two plans; models may be up to 8"
+        raise UsageError("the number of sides is not two", found=" ".join(sides), expected=expected)
+    return sides[0], sides[1]
 
 
 def is_plan(text: str) -> bool:
-    """Whether a side is the file of a plan."""
-    return text.lower().endswith(".json")
+    """Whether a side is the file of a plan; the config.json of a model is none."""
+    return text.lower().endswith(".json") and not names_model(text)
 
 
 def compared_plans(first: str, second: str, catalog_dir: str | None, *, edited: bool) -> Comparison | FleetComparison:

@@ -112,6 +112,11 @@ def gpu_names() -> list[str]:
     return sorted({*catalog.accelerators, *catalog.gpu_aliases})
 
 
+def compared_names() -> list[str]:
+    """What stands beside each other: models, and accelerators."""
+    return [*model_names(), *gpu_names()]
+
+
 def cloud_names() -> list[str]:
     """Clouds."""
     from gpufleet.catalog.load import load_catalog
@@ -180,6 +185,7 @@ def price_kinds() -> list[str]:
 
 NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "MODEL": model_names,
+    "A B": compared_names,
     "--gpus": gpu_names,
     "--gpu": gpu_names,
     "--cloud": cloud_names,

@@ -153,8 +153,9 @@ def svg_of(page: Page, *, is_answered: bool) -> str:
     as_page = "As a page: -o html, or a file name that ends in .html."
     if not is_answered:
         raise Infeasible("there is nothing to draw", found=page.first_sentence, hint=as_page)
-    drawn = "plan serve of one model, plan batch, mix, regions, schedule, estimate or simulate"
-    raise UsageError("this answer has no picture", expected=drawn, hint=as_page)
+    from gpufleet.results.answer import DRAWN
+
+    raise UsageError("this answer has no picture", expected=DRAWN, hint=as_page)
 
 
 def is_page(output: OutputFormat | None, out_file: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
+    from gpufleet.ask.side_by_side.shape import ModelComparison
     from gpufleet.domain.requests import Requests
     from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
@@ -119,6 +121,26 @@ def compared(
     write_money_in(typed.over(written).over(preferred).text("currency"))
     request = serve_request(typed, written, likings(preferred, written), ServeFlags(market=market, verb="compare"))
     return compare(replace(request, rows=1), *sides, market.tables())
+
+
+def models_compared(
+    typed: WorkloadFile, preferred: WorkloadFile, workload: str | None, models: Sequence[str], market: MarketFlags
+) -> ModelComparison:
+    """Models side by side under what was typed, over what the file says of any model, over what is preferred."""
+    from gpufleet.ask.side_by_side.find import compare_models
+    from gpufleet.ask.side_by_side.words import refuse_number
+
+    if typed.model is not None:
+        problem = "a model for all beside models side by side"
+        raise UsageError(problem, found=f"--model {typed.model}", hint="--model is of two sets of machines.")
+    refuse_number(len(models))
+    written = WorkloadFile() if workload is None else read_workload(workload)
+    refuse_said(written, set(KEYS) - {"today"}, "compare")
+    write_money_in(typed.over(written).over(preferred).text("currency"))
+    liked, flags = likings(preferred, written), ServeFlags(market=market, verb="compare")
+    asked = [WorkloadFile({**typed.words, "model": model}) for model in models]
+    requests = [serve_request(words, written, liked, flags) for words in asked]
+    return compare_models(requests, market.tables())
 
 
 def likings(preferred: WorkloadFile, written: WorkloadFile) -> WorkloadFile:

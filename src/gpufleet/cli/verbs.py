@@ -21,7 +21,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("autoscale", "gpufleet.cli.autoscale", "Which auto-scaling law costs least under a week's traffic"),
     Verb("spot", "gpufleet.cli.spot", "A job done in time on machines that may be taken away"),
     Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
-    Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at what rate"),
+    Verb("compare", "gpufleet.cli.compare", "Models, sets of GPUs or plans side by side: cost, latency, who wins"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),

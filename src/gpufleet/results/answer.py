@@ -11,7 +11,7 @@ from gpufleet.errors import UsageError
 from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result
 from gpufleet.table import SHAPES, Shape, resolved
 
-DRAWN = "plan serve of one model, plan batch, mix, regions, schedule, estimate or simulate"
+DRAWN = "plan serve of one model, plan batch, compare of models, mix, regions, schedule, estimate or simulate"
 
 
 class PriceSource(Result):
