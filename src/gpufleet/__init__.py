@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-from gpufleet.table import HOMES
-
-__all__ = sorted(HOMES)  # noqa: PLE0605
-
 
 def __dir__() -> list[str]:
     """Public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})
 
 
 def __getattr__(name: str) -> object:
-    """Public names, loaded when they are first used: `import gpufleet` alone stays light."""
+    """Public names, `__all__` too, found when they are first used: `import gpufleet` alone loads nothing."""
+    from gpufleet.table import HOMES
+
+    if name == "__all__":
+        return sorted(HOMES)
     if name not in HOMES:
         raise AttributeError(f"module 'gpufleet' has no attribute {name!r}")
     from gpufleet import api

@@ -11,6 +11,10 @@ SUPPOSED = "By its name alone "
 """How a note begins that all of an answer rests on: a page says it in its first sentence."""
 
 
+WIDEST_RATIO = 10.0
+"""Beyond so many times a figure, or below such a part of it, nothing is known of it."""
+
+
 class Grade(IntEnum):
     """How a figure was obtained, best first; a result takes the worst grade of its inputs."""
 

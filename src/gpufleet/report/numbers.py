@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from gpufleet import units
+from gpufleet.provenance import WIDEST_RATIO
 from gpufleet.report.shown_currency import shown_amount, shown_code, shown_currency
-from gpufleet.results.base import WIDEST_RATIO
 
 DIGITS = 3
 MOST_DECIMALS = 12

@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from gpufleet.provenance import WIDEST_RATIO
+
 SCHEMA_VERSION = "1"
-WIDEST_RATIO = 10.0
 
 
 class Result(BaseModel):
