@@ -57,10 +57,15 @@ def in_full(answer: A, tables: Catalog, *asked: Request | Mapping[str, object]) 
         "price_sources": answer.price_sources or sources_of(parts, tables),
         "verdict": answer.verdict or verdict_of(answer),
         "grade": answer.grade or grade_of(answer),
-        "exit_code": 0 if (missed := missed_by(answer)) is None else missed[1].exit_code,
+        "exit_code": exit_code_of(answer),
     }
     told["input_hash"] = answer.input_hash or hash_of(answer, told["question"], told["price_sources"])
     return answer.model_copy(update=told)
+
+
+def judged(answer: A) -> A:
+    """The verdict and the exit code of what an answer has become since it was first told."""
+    return answer.model_copy(update={"verdict": verdict_of(answer), "exit_code": exit_code_of(answer)})
 
 
 def words_asked(asked: Request | Mapping[str, object]) -> list[AskedWord]:
@@ -154,6 +159,12 @@ def verdict_of(answer: Answer) -> str:
         return answer.memory_verdict
     found = getattr(answer, "deployments", None)
     return "tight" if found and found[0].is_tight else "holds"
+
+
+def exit_code_of(answer: Answer) -> int:
+    """The exit code of a command line with this answer."""
+    missed = missed_by(answer)
+    return 0 if missed is None else missed[1].exit_code
 
 
 def missed_by(answer: Answer) -> tuple[str, type[GpufleetError]] | None:

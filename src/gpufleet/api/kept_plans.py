@@ -15,11 +15,13 @@ from dataclasses import replace
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.envelope import judged
 from gpufleet.api.plans import answered_beside_today
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.verification import broken_limits, enough_replicas, machines_with_spares, ways_to_arrive
 from gpufleet.domain.requests import Requests
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.helping import is_sensible
 from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd_per_hour
@@ -77,13 +79,13 @@ def replayed(
     if planned is not None and found.drawn is not None:
         before = FlipWinner(**{name: getattr(planned, name) for name in FlipWinner.model_fields})
         found = found.model_copy(update={"drawn": found.drawn.model_copy(update={"planned": before})})
-    return plan.model_copy(update={"verification": found})
+    return judged(plan.model_copy(update={"verification": found}))
 
 
 def sized_by_draws(prepared: Prepared, trace: Requests | None, promised: Demand) -> Prepared:
     """The question that says what copies of its answer carry in draws of their speed, as far as it changes machines.
 
-    The same question where draws ask for what is planned, or where nothing on offer is found that keeps them.
+    The same question where draws ask for what is planned, or where nothing on offer of sensible size keeps them.
     """
     found = prepared
     for _ in range(MOST_SIZED):
@@ -99,7 +101,7 @@ def sized_by_draws(prepared: Prepared, trace: Requests | None, promised: Demand)
         carried = float(found.solution.found.requests_per_s[first.row])
         known[name] = JUST_MORE * demand.planned_requests_per_s / carried / (enough or MOST_GROWTH * answer.replicas)
         again = with_played(found, known)
-        if not again.solution.ranked:
+        if not again.solution.ranked or not is_sensible(again.question, again.solution):
             return prepared
         found = again
     return prepared

@@ -27,7 +27,7 @@ class RunRange:
 
         >>> round(RunRange(high_log=0.3).end(math.exp(0.4)), 3) == round(math.exp(0.5), 3), RunRange(0.3).end(2.0)
         (True, 2.0)
-        >>> RunRange(high_ratio=2.0).end(4.0)
+        >>> round(RunRange(high_ratio=2.0).end(4.0), 6)
         16.0
         """
         log_ratio = math.log(ratio) if ratio > 0 else -math.inf

@@ -134,8 +134,6 @@ class Optimizer:
         return self.is_offloaded or self.is_paged
 
 
-LARGEST_SIZE = 65_536
-"""No part of a layout is larger."""
 ATTENTION_MODULES = ("q", "k", "v", "o")
 ALL_LINEAR = (*ATTENTION_MODULES, "gate", "up", "down")
 

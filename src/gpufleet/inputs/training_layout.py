@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpufleet.domain.training import LARGEST_SIZE, Recompute, Sharding
+from gpufleet.domain.training import Recompute, Sharding
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.gpu_request import GpuRequest, parse_gpus
+from gpufleet.questions.training import LARGEST_SIZE
 from gpufleet.units import parse_count
 
 SIZES = ("tp", "pp", "cp", "ep", "dp", "interleave", "micro-batch")

@@ -7,11 +7,10 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.domain.images import Images
-from gpufleet.domain.training import LARGEST_SIZE
 from gpufleet.questions.copies import CopyQuestion
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import MODEL, NamedPath
-from gpufleet.questions.training import DEFAULT_METHOD, FinetuneRequest
+from gpufleet.questions.training import DEFAULT_METHOD, LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
     LOAD,

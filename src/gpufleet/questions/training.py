@@ -31,6 +31,8 @@ from gpufleet.units import HOUR, Bounds, parse_corpus, parse_tokens
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
 
+LARGEST_SIZE = 65_536
+"""No part of a layout is larger."""
 CORPUS = Kind("N", parse_corpus, unit="tokens")
 TOKENS = Kind("N", plain(parse_tokens), unit="tokens")
 METHODS = ("full", "lora", "qlora")

@@ -54,8 +54,8 @@ def test_a_verified_plan_is_kept_and_cheaper_only_where_draws_say_so(name: str, 
 DRAWN = {
     "down": ("qwen2.5-7b", {"rate": "69/s", "input_tokens": 3888, "output_tokens": 121, "gpus": ["H100"],
                             "slo": "ttft.p95<485ms,tpot.p95<66ms"}),
-    "up": ("llama-3.3-70b", {"rate": "10/s", "input_tokens": 4000, "output_tokens": 800, "gpus": ["B300"],
-                             "slo": "ttft.p95<0.5s,tpot.p95<0.05s"}),
+    "up": ("llama-3.3-70b", {"rate": "5/s", "input_tokens": 4000, "output_tokens": 800, "gpus": ["B300"],
+                             "slo": "ttft.p95<0.52s,tpot.p95<0.05s"}),
 }  # fmt: skip
 
 
@@ -89,14 +89,14 @@ def test_draws_size_a_plan_and_its_question_gives_it_again(way: str) -> None:
 
 def test_a_budget_is_kept_by_a_plan_that_draws_would_make_larger() -> None:
     model, said = DRAWN["up"]
-    plan = gpufleet.plan_serve(model, rows=1, budget_usd_per_hour=1100.0, **said)  # type: ignore[arg-type]
+    plan = gpufleet.plan_serve(model, rows=1, budget_usd_per_hour=450.0, **said)  # type: ignore[arg-type]
     kept = kept_in_replay(plan, None)
     assert kept.verification is not None
     drawn = kept.verification.drawn
     assert kept.answer == plan.answer
     assert drawn is not None
     assert drawn.sufficient_usd_per_hour is not None
-    assert drawn.sufficient_usd_per_hour > 1100.0
+    assert drawn.sufficient_usd_per_hour > 450.0
 
 
 @pytest.mark.slow
