@@ -37,7 +37,7 @@ GOOD: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "config as text": ("fit", {"model": json.dumps(CONFIG), "gpus": "L4:1"}),
     "compare": (
         "compare",
-        {"first": "H100:8", "second": "L40S:8", "model": "llama-3.1-8b", "rate": "5/s", "in": 1000, "out": 300},
+        {"sides": ["H100:8", "L40S:8"], "model": "llama-3.1-8b", "rate": "5/s", "in": 1000, "out": 300},
     ),
     "catalog": ("catalog_search", {"table": "gpus", "gpu": "H100", "limit": 5}),
     "prices": ("catalog_search", {"table": "prices", "gpu": ["H100"]}),
@@ -83,7 +83,7 @@ async def asked() -> dict[str, Any]:
                 found[name] = await session.call_tool(tool, dict(words))
             plan = found["serve"].structured_content["plan"]
             for tool in ABOUT_A_PLAN:
-                words = {"first": plan, "second": plan} if tool == "compare" else {"plan": plan}
+                words = {"sides": [plan, plan]} if tool == "compare" else {"plan": plan}
                 found[f"{tool} of a plan"] = await session.call_tool(tool, words)
             found["order"] = await ping_while_a_question_runs(session, plan)
             found["withdrawn after s"] = await withdrawn(session, plan)
@@ -129,7 +129,7 @@ def test_eight_tools_take_the_words_of_their_verbs(replies: dict[str, Any]) -> N
         "plan_batch": [],
         "estimate": ["model", "in", "out"],
         "fit": [],
-        "compare": ["first", "second"],
+        "compare": ["sides"],
         "catalog_search": ["table"],
         "explain": ["plan"],
         "what_would_change": ["plan"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from gpufleet.cli.options import is_group, sub_verb, sub_verbs
 from gpufleet.cli.verbs import VERBS
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.web.bodies import RESERVED
-from gpufleet.web.words import NOT_ASKED, Takes, line_of, questions, takes_of
+from gpufleet.web.words import NOT_ASKED, Question, Takes, line_of, questions, takes_of
 
 PATH_LIKE = re.compile(r"FILE|DIR|PATH|FOLDER|\b[A-Za-z]+\.[a-z]+\b")
 SERVE = questions()["plan/serve"]
@@ -129,5 +130,7 @@ def test_an_unknown_word_is_told_the_nearest() -> None:
 
 
 def test_what_comes_after_a_missing_argument_is_not_taken_for_it() -> None:
+    model = questions()["fit"].word("model")
+    several = Question(("fit",), "", (replace(model, name="a"), replace(model, name="b")), ("json",))
     with pytest.raises(UsageError, match="a is missing"):
-        line_of(questions()["compare"], {"b": "L4"}, "json")
+        line_of(several, {"b": "L4"}, "json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from gpufleet.records import dataclass
 MONEY = "deployments.0.usd_per_hour"
 ABSENT = re.compile(r"FILE|DIR|FOLDER|OUT\.\w+|add .*")
 CONTENT = re.compile(r"(?:FILE|PLAN)(\.\w+)")
-MAYBE_CONTENT = ("MODEL", "A", "B")
+MAYBE_CONTENT = ("MODEL", "A B")
 NEVER = ("help", "output", "out_file")
 NUMBERS = {int: "integer", float: "number"}
 TABLE = "table"
@@ -65,8 +66,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "compare",
         ("compare",),
-        "Two sets of GPUs for one load, or two plans: content, or ids that plan_serve gave.",
-        ("first", "second", *SERVED),
+        "Two sets of GPUs for one load, several models, or two plans: content, or ids that plan_serve gave.",
+        ("sides", *SERVED),
         figures=("first.deployment.usd_per_hour", "second.deployment.usd_per_hour"),
     ),
     Tool("catalog_search", TABLES, "What the tables hold of GPUs, instance types, models or prices.", figures=()),
@@ -105,7 +106,8 @@ class Word:
         if self.kind is bool:
             return {"type": "boolean", "description": self.says}
         if self.is_list:
-            return {"type": "array", "items": {"type": "string"}, "description": self.says}
+            kinds = ["string", "object"] if self.may_be_content else ["string"]
+            return {"type": "array", "items": {"type": kinds}, "description": self.says}
         if self.may_be_content:
             says = f"{self.says} Or the JSON itself: a path is not read."
             return {"anyOf": [{"type": "string"}, {"type": "object"}], "description": says}
@@ -144,7 +146,7 @@ def word_of(param: Any) -> Word:
         name=param.name if flag is None else flag.lstrip("-").replace("-", "_"),
         flag=flag,
         kind=kind if isinstance(kind, type) else str,
-        is_list=param.multiple if flag else False,
+        is_list=param.multiple if flag else param.nargs != 1,
         is_required=param.required,
         says=" ".join(filter(None, (param.help, shape and f"[{shape}]"))),
         suffix=content[1] if content else None,
@@ -213,8 +215,9 @@ def spelled(word: Word, value: Any, files: dict[str, bytes], kept: Mapping[str, 
             raise wrong(word, value, "true or false")
         return [word.flag or word.name] if value else []
     if word.is_list:
-        texts = [as_text(word, item) for item in (value if isinstance(value, list) else [value])]
-        return [f"{word.flag}={text}" for text in texts]
+        items = value if isinstance(value, list) else [value]
+        each = [replace(word, name=f"{word.name}-{number}", is_list=False) for number in range(1, len(items) + 1)]
+        return [text for one, item in zip(each, items, strict=True) for text in spelled(one, item, files, kept)]
     if isinstance(value, dict) and word.may_be_content:
         value = json.dumps(value)
     text = as_text(word, value)

@@ -109,7 +109,7 @@ def add_jobs(app: FastAPI, server: Server) -> None:
         return answer_reply(job.answer(), job.output, is_packed=packed)
 
     async def cancel(request: Request) -> Response:
-        server.jobs.job(request.path_params["name"]).task.cancel()
+        server.jobs.job(request.path_params["name"]).cancel()
         return Response(status_code=204)
 
     of_job = {"tags": ["jobs"], "openapi_extra": {"parameters": [JOB_NAME]}}

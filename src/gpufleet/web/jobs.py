@@ -25,15 +25,20 @@ class Job:
     task: asyncio.Task[Mapping[str, Any]]
     name: str = field(default_factory=lambda: secrets.token_urlsafe(NAME_BYTES))
     begun_s: float = field(default_factory=time.monotonic)
+    is_canceled: bool = False
 
     @property
     def status(self) -> str:
-        """Where it stands."""
+        """Where it stands; one that is being ended is canceled already."""
+        if self.is_canceled or (self.task.done() and self.task.cancelled()):
+            return "canceled"
         if not self.task.done():
             return "running"
-        if self.task.cancelled():
-            return "canceled"
         return "failed" if self.task.exception() else "done"
+
+    def cancel(self) -> None:
+        """End it, unless it has its answer."""
+        self.is_canceled = self.task.cancel()
 
     def answer(self) -> Mapping[str, Any]:
         """What came of it; what went wrong is raised."""

@@ -32,7 +32,7 @@ FILE_NAME = r"[^/\\\0-\x1f]{1,200}"
 READ = re.compile(r"FILE|[A-Za-z]+\.(?:csv|json|yaml)")
 WRITTEN = re.compile(r"OUT\.[a-z]+")
 FETCHED_OR_FOLDER = re.compile(r"DIR|add .*")
-MAY_BE_A_FILE = ("MODEL", "FLEET", "A", "B")
+MAY_BE_A_FILE = ("MODEL", "FLEET", "A B")
 WRITTEN_THOUGH_FILE = {"--per-request": "csv"}
 FILE_SCHEMA: dict[str, object] = {
     "type": "object",
@@ -154,9 +154,8 @@ def word_of(parameter: Any, kind: Any) -> Word:
     """A parameter of a command as a word."""
     is_argument = parameter.param_type_name == "argument"
     metavar = (parameter.metavar or "").strip("[]").removesuffix(",...")
-    names = (
-        [metavar.partition(".")[0].lower()] if is_argument else [opt[2:] for opt in parameter.opts if opt[:2] == "--"]
-    )
+    of_argument = parameter.name if " " in metavar else metavar.partition(".")[0].lower()
+    names = [of_argument] if is_argument else [opt[2:] for opt in parameter.opts if opt[:2] == "--"]
     flag = None if is_argument else f"--{names[0]}"
     takes = takes_of(flag, metavar, is_flag=kind is bool)
     return Word(

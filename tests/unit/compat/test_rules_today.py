@@ -408,7 +408,7 @@ def test_the_calculators_load_with_the_standard_library_alone() -> None:
         "print(sorted(heavy), sorted(m for m in sys.modules if m.startswith('gpufleet.') and 'compat' not in m))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['gpufleet.errors', 'gpufleet.table', 'gpufleet.units']"
+    assert done.stdout.strip() == "[] ['gpufleet.errors', 'gpufleet.units']"
 
 
 @pytest.mark.slow
