@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.hostile.valid_questions import SPOT_LOG
 
 from gpufleet.ask.spot.log import read_spot_log
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 
 JOBS = """start: 2026-11-30 08:00
@@ -140,3 +142,10 @@ def test_rows_of_a_schedule_that_cannot_be_are_one_sentence_not_an_empty_file(
     done = ask_gpufleet("schedule", "jobs.yaml", "-o", "csv")
     assert (done.returncode, done.stdout) == (3, "")
     assert "there is no row to write" in done.stderr
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, float("inf")])
+def test_an_offer_counts_by_its_age_some_times_what_it_costs(ratio: float) -> None:
+    offer = load_catalog().offers[0]
+    with pytest.raises(ValueError, match="age_ratio"):
+        dataclasses.replace(offer, age_ratio=ratio)

@@ -140,6 +140,8 @@ class Offer:
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
             )
+        if not (math.isfinite(self.age_ratio) and self.age_ratio > 0):
+            raise ValueError(f"{self.cloud} {self.instance} {self.region}: age_ratio is {self.age_ratio!r}")
         if not (math.isfinite(self.upfront_usd) and self.upfront_usd >= 0):
             raise ValueError(f"{self.cloud} {self.instance} {self.region}: upfront_usd is {self.upfront_usd!r}")
         if self.upfront_usd and self.price_kind not in BINDING_KINDS:
