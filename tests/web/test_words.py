@@ -12,8 +12,8 @@ import pytest
 from typer.main import get_command
 
 from gpufleet.cli.options import is_group, sub_verb, sub_verbs
-from gpufleet.cli.verbs import VERBS
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.table import VERBS
 from gpufleet.web.bodies import RESERVED
 from gpufleet.web.words import NOT_ASKED, Question, Takes, line_of, questions, takes_of
 

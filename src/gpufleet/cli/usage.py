@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.table import SUCH_AS
 
 SHORT_FLAG = len("-o")
 SAME_MEANING = {

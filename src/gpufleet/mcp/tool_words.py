@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import typer
 
 from gpufleet.cli.options import is_group, sub_verb
-from gpufleet.cli.verbs import SUCH_AS, VERBS
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.records import dataclass
+from gpufleet.table import SUCH_AS, VERBS
 
 MONEY = "deployments.0.usd_per_hour"
 ABSENT = re.compile(r"FILE|DIR|FOLDER|OUT\.\w+|add .*")

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import GpufleetError
+from gpufleet.table import SUCH_AS
 from gpufleet.web.asked import Server
 from gpufleet.web.bodies import Fields, address_of, form_in, said_in, text_in
 from gpufleet.web.form_style import FORM_STYLE

@@ -21,9 +21,9 @@ from typer.main import get_command
 from gpufleet.cli.grouped_help import heading_of
 from gpufleet.cli.options import is_group, sub_verb, sub_verbs
 from gpufleet.cli.orientation import purpose_of
-from gpufleet.cli.verbs import VERBS
 from gpufleet.errors import UnknownName, UsageError, shorten
 from gpufleet.records import dataclass
+from gpufleet.table import VERBS
 
 NOT_ASKED = {("demo",), ("config",), ("doctor",), ("serve",), ("mcp",), ("catalog", "update")}
 """Verbs about this machine, and those that fetch."""
