@@ -59,6 +59,9 @@ VERBS = (
     Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 
+NOT_ASKED = ("demo", "config", "doctor", "serve", "mcp", "catalog update")
+"""Verbs about this machine, and those that fetch: no questions for a server or an assistant."""
+
 EXAMPLES = (
     "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
     "gpufleet fit llama-3.3-70b --gpus L40S:4 --context 8k",

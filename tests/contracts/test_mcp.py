@@ -176,7 +176,8 @@ def test_what_is_wrong_is_said_by_its_parts(name: str, words: object, replies: d
 def test_figures_are_those_of_the_command_line(name: str, replies: dict[str, Any]) -> None:
     tool = next(tool for tool in TOOLS if tool.name == GOOD[name][0])
     asked = question(tool, GOOD[name][1], {})
-    typed = json.loads(answered([*asked.words, "-o", "json"], asked.files).text)
+    words = ["json" if word == "table" else word for word in asked.line.arguments]
+    typed = json.loads(answered(words, asked.line.files).text)
     for figure in replies[name].structured_content["figures"]:
         shown = typed["deployments"][0] if "deployments" in typed else typed
         value = shown[figure["name"]]

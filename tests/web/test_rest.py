@@ -14,10 +14,10 @@ import pytest
 from tests.hostile.valid_questions import SERVE, Question, valid_questions
 from tests.web.serving import LLAMA
 
+from gpufleet.cli import verb_words as words
 from gpufleet.cli.answered import answered
-from gpufleet.web import words
+from gpufleet.cli.verb_words import Takes, questions
 from gpufleet.web.problems import CODES, field_of
-from gpufleet.web.words import Takes, questions
 
 KINDS = ("words", "config.json", "workload", "trace", "measurements", "plan.json", "jobs", "answers")
 SLOW = {"catalog/models", "rules/runtime", "rules/right-size", "regions", "simulate"}

@@ -27,11 +27,11 @@ from tests.hostile.mutations import HOSTILE
 from tests.web.serving import ENDLESS, LLAMA, PATIENCE_S, serving
 
 from gpufleet.cli.usage import NO_MEMORY
+from gpufleet.cli.verb_words import Takes, questions
 from gpufleet.errors import UsageError
 from gpufleet.web import bodies, jobs
 from gpufleet.web.guard import COOKIE, LOOPBACK, Rights
 from gpufleet.web.problems import code_of
-from gpufleet.web.words import Takes, questions
 from gpufleet.web.workers import Limits
 
 FIT = "/api/v1/fit"

@@ -10,6 +10,7 @@ import typer
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
 from gpufleet.cli.progress import replaying
 from gpufleet.errors import DataMissing
+from gpufleet.questions.words import FileUse
 
 app = verb()
 PICTURE_TITLE = "Measured against predicted"
@@ -21,18 +22,22 @@ FilesArgument = Annotated[
         help="param_counts, inference_memory, inference_throughput, serving_points, serving_under_load and "
         "other kinds, by the header.",
     ),
+    FileUse.READ,
 ]
 ModelsOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--models", metavar="DIR", help="Look a model_id up as DIR/<id>.json before the shipped models."),
+    FileUse.HERE,
 ]
 RowsOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--rows", metavar="OUT.csv", help="Also write one line per scored figure."),
+    FileUse.WRITTEN,
 ]
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw measured against predicted."),
+    FileUse.WRITTEN,
 ]
 SimulateOption = Annotated[
     bool,
@@ -46,7 +51,7 @@ ClosedFormOption = Annotated[
 
 @app.command()
 def accuracy(
-    files: FilesArgument,
+    file: FilesArgument,
     models: ModelsOption = None,
     rows: RowsOption = None,
     picture: PictureOption = None,
@@ -70,9 +75,9 @@ def accuracy(
     from gpufleet.report.output_stream import remark
 
     chosen = output or format_of(out_file)
-    refuse_targets([rows, picture, None if out_file == "-" else out_file], files)
+    refuse_targets([rows, picture, None if out_file == "-" else out_file], file)
     with replaying(simulate):
-        report = score_files(files, models, simulate=simulate, closed_form=closed_form)
+        report = score_files(file, models, simulate=simulate, closed_form=closed_form)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")

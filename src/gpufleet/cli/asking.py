@@ -110,7 +110,7 @@ def option(row: Word[Any]) -> inspect.Parameter:
     """A word as an option that Typer understands."""
     takes: Any = row.kind.takes if row.is_needed else TAKES.get(row.kind.takes, row.kind.takes)
     default = row.default if row.kind.takes not in TAKES else inspect.Parameter.empty if row.is_needed else None
-    annotation = Annotated[takes, about(row)]
+    annotation = Annotated[takes, about(row), row.kind.file]
     return inspect.Parameter(parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 

@@ -11,6 +11,7 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import MaybeModelArgument, OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
+from gpufleet.questions.words import FileUse
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
 
@@ -57,6 +58,7 @@ UnpricedOption = Annotated[bool, typer.Option("--unpriced", help="Also list what
 ModelWords = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Argument(metavar="add ORG/NAME[@REVISION]", help="Models to add from the hub.", show_default=False),
+    FileUse.HERE,
 ]
 SearchOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -69,6 +71,7 @@ FamilyOption = Annotated[
 ShowModelOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--show", metavar="MODEL", help="Explain one model: a name, a config.json or its folder."),
+    FileUse.MAYBE_READ,
 ]
 LimitOption = Annotated[
     Optional[int],  # noqa: UP045

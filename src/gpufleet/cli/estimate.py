@@ -20,6 +20,7 @@ from gpufleet.cli.options import (
 from gpufleet.cli.progress import replaying
 from gpufleet.errors import UsageError
 from gpufleet.questions.estimate import TYPED, EstimateRequest
+from gpufleet.questions.words import FileUse
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ RooflineOption = Annotated[bool, typer.Option("--roofline", help="Draw both step
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw the roofline as a picture."),
+    FileUse.WRITTEN,
 ]
 
 

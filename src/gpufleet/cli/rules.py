@@ -8,6 +8,7 @@ import typer
 
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.errors import UsageError
+from gpufleet.questions.words import FileUse
 from gpufleet.units import USD_PER_HOUR
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ PrecisionOption = Annotated[
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--model", metavar="MODEL", help="Model for our own answer; default: the nearest in parameters."),
+    FileUse.MAYBE_READ,
 ]
 TrainingOption = Annotated[bool, typer.Option("--training", help="Training instead of inference.")]
 BatchOption = Annotated[
@@ -125,6 +127,7 @@ UsersOption = Annotated[
 RightSizeArgument = Annotated[
     Optional[str],  # noqa: UP045
     typer.Argument(metavar="[MODEL]", help="A row of the seed's table, such as 'Llama 7B'; all by default."),
+    FileUse.MAYBE_READ,
 ]
 InstanceOption = Annotated[
     Optional[str],  # noqa: UP045

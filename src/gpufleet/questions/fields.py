@@ -30,7 +30,9 @@ from gpufleet.questions.words import (
     Preferred,
     Request,
     Word,
+    file,
     flag,
+    maybe_file,
     names,
     optional,
     plain,
@@ -54,7 +56,7 @@ DEFAULT_HEADROOM = 0.2
 DEFAULT_CONFIDENCE = 0.8
 DEFAULT_STEADY = 0.2
 
-MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
+MODEL = Word(maybe_file("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
@@ -93,7 +95,7 @@ PREFIX_KV = Word(
     is_typed=False,
 )
 FLEET = Word(
-    text("FLEET"),
+    maybe_file("FLEET"),
     "Say what to do with the machines that run now: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
     BESIDE,
     name="today",
@@ -111,13 +113,13 @@ DISAGG = Word(
 ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
 
 WORKLOAD = Word(
-    text("FILE.yaml"),
+    file("FILE.yaml"),
     "Read these options from a file; an option typed here replaces its value.",
     LOAD,
     name="workload",
     is_in_files=False,
 )
-TRACE = Word(text("FILE"), "Take lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
+TRACE = Word(file(), "Take lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
 CURRENCY = Word(
     text("CODE@RATE"),
     "Show money in another currency, at your rate: EUR@0.92.",

@@ -23,7 +23,9 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    file,
     flag_of,
+    maybe_file,
     optional,
     plain,
     refuse_out_of_range,
@@ -112,7 +114,7 @@ class Traffic(Request):
         metadata=said_by(replace(TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests.")),
     )
     rates: str | NamedPath | None = optional(
-        text("FILE"), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
+        file(), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
     )
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the rates, where they are of several models.", LOAD, label="rates of"
@@ -336,7 +338,7 @@ class Mishaps(Request):
     )
 
     spot_trace: str | NamedPath | None = optional(
-        text("FILE"), "Replicas are there while their zone has spot machines (as for gpufleet spot).", REPLICAS
+        file(), "Replicas are there while their zone has spot machines (as for gpufleet spot).", REPLICAS
     )
     on_demand: int | None = optional(
         INTEGER,
@@ -388,7 +390,9 @@ class InFront(Request):
         label="response cache",
         shown="{:.1%} of the requests".format,
     )
-    small_model: str | None = optional(text("MODEL"), "A small model that gets a share of the requests.", REPLICAS)
+    small_model: str | None = optional(
+        maybe_file("MODEL"), "A small model that gets a share of the requests.", REPLICAS
+    )
     small_gpus: str | None = optional(GPUS.kind, "GPUs of each copy of the small model.", REPLICAS)
     small_replicas: int = usual(
         1,

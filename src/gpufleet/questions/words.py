@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
+from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -49,6 +50,18 @@ SWITCH = {"on": True, "off": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 
 
+class FileUse(str, Enum):
+    """What a word has to do with files: it names one that is read, perhaps one, one to be written, or a place here.
+
+    What is here, a folder of this machine or a file that only its user may write, nobody else may name.
+    """
+
+    READ = "read"
+    MAYBE_READ = "maybe read"
+    WRITTEN = "written"
+    HERE = "here"
+
+
 @dataclass(frozen=True)
 class Kind(Generic[T]):
     """What values a word takes: as a help page names them, and their parser, which is told what it reads.
@@ -61,6 +74,7 @@ class Kind(Generic[T]):
     takes: type = str
     is_money: bool = False
     unit: str = ""
+    file: FileUse | None = None
 
 
 class Preferred(NamedTuple):
@@ -259,6 +273,16 @@ def time_like(example: str) -> Kind[float]:
 def text(metavar: str) -> Kind[str]:
     """A text that is read where its question is."""
     return Kind(metavar, plain(str), unit=metavar.lower() if metavar == "TOKENS" else "")
+
+
+def file(metavar: str = "FILE") -> Kind[str]:
+    """The name of a file that is read."""
+    return Kind(metavar, plain(str), file=FileUse.READ)
+
+
+def maybe_file(metavar: str) -> Kind[str]:
+    """A name, or that of a file in its place."""
+    return Kind(metavar, plain(str), file=FileUse.MAYBE_READ)
 
 
 def names(metavar: str) -> Kind[Sequence[str]]:

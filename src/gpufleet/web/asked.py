@@ -9,11 +9,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from gpufleet.cli.verb_words import Question, line_of
 from gpufleet.errors import GpufleetError
 from gpufleet.web.guard import Rights
 from gpufleet.web.jobs import Job, Jobs
 from gpufleet.web.problems import Problem, of_error, of_usage
-from gpufleet.web.words import Question, line_of
 from gpufleet.web.workers import Limits, Pool
 
 FORM_BYTES = 16

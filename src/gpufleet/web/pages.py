@@ -15,6 +15,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from gpufleet.cli.verb_words import Question, Takes, Word, questions
 from gpufleet.errors import GpufleetError
 from gpufleet.table import SUCH_AS
 from gpufleet.web.asked import Server
@@ -23,7 +24,6 @@ from gpufleet.web.form_style import FORM_STYLE
 from gpufleet.web.guard import COOKIE
 from gpufleet.web.problems import Problem, of_usage
 from gpufleet.web.replies import EXIT_CODE, answer_reply, format_of, policy_with, styles_in
-from gpufleet.web.words import Question, Takes, Word, questions
 
 HTML_FORMATS = ("json", "csv", "md", "table")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.cli.usage import NO_MEMORY
+from gpufleet.cli.verb_words import Question
 from gpufleet.errors import (
     DataMissing,
     GpufleetError,
@@ -17,7 +18,6 @@ from gpufleet.errors import (
     UsageError,
     shorten,
 )
-from gpufleet.web.words import Question
 
 STATUS = {
     "usage": 422,
