@@ -19,12 +19,16 @@ class Verb(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One question: its function in Python, the module of it, the verb that asks it, and the shapes of its answer."""
+    """One question: its function in Python, the module of it, the verb that asks it, the shapes of its answer.
+
+    `request` is where the words that the function takes as `said` are.
+    """
 
     function: str
     home: str
     verb: str
     shapes: tuple[str, ...]
+    request: str = ""
 
 
 class Shape(NamedTuple):
@@ -87,31 +91,51 @@ SUCH_AS = {
 """A command that works, for each verb that needs words."""
 
 QUESTIONS = (
-    Question("autoscale", "api.autoscaling", "autoscale", ("AutoscaleResult",)),
+    Question("autoscale", "api.autoscaling", "autoscale", ("AutoscaleResult",), "questions.autoscale:AutoscaleRequest"),
     Question("compare", "api.comparisons", "compare", ("Comparison",)),
-    Question("compare_models", "ask.side_by_side.find", "compare", ("ModelComparison",)),
+    Question(
+        "compare_models", "ask.side_by_side.find", "compare", ("ModelComparison",), "questions.fields:ServeRequest"
+    ),
     Question("compare_plans", "api.comparisons", "compare", ("Comparison", "FleetComparison")),
-    Question("estimate", "api.estimates", "estimate", ("ServingEstimate",)),
+    Question("estimate", "api.estimates", "estimate", ("ServingEstimate",), "questions.estimate:EstimateRequest"),
     Question("estimate_encoder", "api.encoders", "encode", ("EncoderEstimate",)),
     Question("estimate_training", "api.training_estimates", "plan train", ("TrainingEstimate",)),
     Question("explain_plan", "api.plan_changes", "explain", ("PlanChanges", "FleetChanges")),
     Question("fit", "api.fits", "fit", ("FitResult",)),
     Question("fit_training", "api.training_fits", "fit", ("TrainingFit",)),
-    Question("plan_batch", "api.batches", "plan batch", ("BatchPlan",)),
-    Question("plan_encoder_batch", "api.encoder_batches", "plan batch", ("EncoderBatchPlan",)),
-    Question("plan_encoder_serve", "api.encoder_services", "plan serve", ("EncoderServePlan",)),
-    Question("plan_finetune", "api.training", "plan finetune", ("TrainingPlan",)),
+    Question("plan_batch", "api.batches", "plan batch", ("BatchPlan",), "questions.fields:BatchRequest"),
+    Question(
+        "plan_encoder_batch",
+        "api.encoder_batches",
+        "plan batch",
+        ("EncoderBatchPlan",),
+        "questions.fields:EncoderBatchRequest",
+    ),
+    Question(
+        "plan_encoder_serve",
+        "api.encoder_services",
+        "plan serve",
+        ("EncoderServePlan",),
+        "questions.fields:EncoderServeRequest",
+    ),
+    Question("plan_finetune", "api.training", "plan finetune", ("TrainingPlan",), "questions.training:FinetuneRequest"),
     Question("plan_fleet", "api.fleets", "plan serve", ("FleetPlan",)),
-    Question("plan_job_regions", "api.job_regions", "regions", ("JobRegionPlan",)),
-    Question("plan_mix", "api.mixes", "mix", ("FleetMix",)),
-    Question("plan_regions", "api.regions", "regions", ("RegionPlan",)),
-    Question("plan_schedule", "api.schedule", "schedule", ("SchedulePlan",)),
-    Question("plan_serve", "api.plans", "plan serve", ("ServePlan",)),
-    Question("plan_spot", "ask.spot.job", "spot", ("SpotPlan",)),
-    Question("plan_spot_service", "ask.spot.service", "spot", ("SpotServicePlan",)),
-    Question("plan_train", "api.training", "plan train", ("TrainingPlan",)),
-    Question("replay_schedule", "api.online_schedule", "schedule", ("OnlineSchedule",)),
-    Question("simulate_serving", "api.simulations", "simulate", ("Simulation",)),
+    Question(
+        "plan_job_regions", "api.job_regions", "regions", ("JobRegionPlan",), "questions.regions:JobRegionRequest"
+    ),
+    Question("plan_mix", "api.mixes", "mix", ("FleetMix",), "questions.mix:MixRequest"),
+    Question("plan_regions", "api.regions", "regions", ("RegionPlan",), "questions.regions:RegionRequest"),
+    Question("plan_schedule", "api.schedule", "schedule", ("SchedulePlan",), "questions.schedule:ScheduleRequest"),
+    Question("plan_serve", "api.plans", "plan serve", ("ServePlan",), "questions.fields:ServeRequest"),
+    Question("plan_spot", "ask.spot.job", "spot", ("SpotPlan",), "ask.spot.words:SpotRequest"),
+    Question("plan_spot_service", "ask.spot.service", "spot", ("SpotServicePlan",), "ask.spot.words:SpotRequest"),
+    Question("plan_train", "api.training", "plan train", ("TrainingPlan",), "questions.training:TrainRequest"),
+    Question(
+        "replay_schedule", "api.online_schedule", "schedule", ("OnlineSchedule",), "questions.schedule:ScheduleRequest"
+    ),
+    Question(
+        "simulate_serving", "api.simulations", "simulate", ("Simulation",), "questions.simulation:SimulationRequest"
+    ),
 )
 
 SHAPES = {

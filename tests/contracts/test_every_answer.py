@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.test_seed_training import trained
-from tools.stub import stubs
+from tools.stub import PAGE, page, stubs
 
 import gpufleet
 from gpufleet.cli.asking import Typed
@@ -128,8 +128,9 @@ def test_rows_name_what_is_there() -> None:
     assert sorted(HOMES) == gpufleet.__all__
 
 
-def test_stubs_are_made_from_the_table() -> None:
-    assert {path: path.read_text(encoding="utf-8") for path in stubs()} == stubs()
+def test_stubs_and_the_page_of_functions_are_made_from_the_table() -> None:
+    made = {**stubs(), PAGE: page()}
+    assert {path: path.read_text(encoding="utf-8") for path in made} == made
 
 
 @QUESTION

@@ -21,6 +21,7 @@ from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import understood
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import ROUNDING, MachineLimit, Mix, MixProblem
@@ -40,7 +41,6 @@ from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
-from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
@@ -107,7 +107,7 @@ def plan_mix(
     True
     """
     asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = filled(request or MixRequest(), **said)
+    terms = spoken(MixRequest, request or MixRequest(), said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(

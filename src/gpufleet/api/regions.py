@@ -32,6 +32,7 @@ from gpufleet.api.mixes import (
     without_mix,
 )
 from gpufleet.api.requests import ServeRequest
+from gpufleet.api.spoken import spoken
 from gpufleet.api.sun import followed_sun
 from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
@@ -54,7 +55,6 @@ from gpufleet.performance.network_latency import round_trip
 from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
-from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import RegionPlan
@@ -81,7 +81,7 @@ def plan_regions(
     True
     """
     asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = filled(request or RegionRequest(), **said)
+    terms = spoken(RegionRequest, request or RegionRequest(), said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(

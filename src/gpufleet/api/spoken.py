@@ -92,8 +92,8 @@ def read(kind: type[Request], field: str, row: Word[Any] | None, value: object, 
 
 
 def subject_of(kind: type[Request]) -> str:
-    """The field that a question is about."""
-    return next(f.name for f in fields(kind) if not f.kw_only)
+    """The field that a question is about; empty where it says only what others are held to."""
+    return next((f.name for f in fields(kind) if not f.kw_only), "")
 
 
 def refuse_another_type(kind: type[Request], field: str, value: object) -> None:
