@@ -6,6 +6,7 @@ import json
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.contracts.test_seed_training import trained
 from tools.stub import PAGE, page, stubs
 
 import gpufleet
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.asking import Typed
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile
@@ -218,3 +220,13 @@ def test_a_word_that_is_missing_or_out_of_range_is_refused_in_python_too(ask: Ca
 def test_the_same_question_has_the_same_hash_and_another_has_another() -> None:
     one, same, other = (gpufleet.fit(MODEL, "L4:1", context) for context in ("4k", "4k", "8k"))
     assert one.input_hash == same.input_hash != other.input_hash
+
+
+def test_another_price_of_the_same_source_and_day_is_another_hash() -> None:
+    tables = load_catalog()
+    doubled = tuple(offer.at_price_ratio(2.0) for offer in tables.offers)
+    was, now = (
+        gpufleet.fit("llama-3.3-70b", "L4:1", catalog=each) for each in (tables, replace(tables, offers=doubled))
+    )
+    assert was.price_sources == now.price_sources != []
+    assert was.input_hash != now.input_hash
