@@ -108,7 +108,9 @@ DISAGG = Word(
     is_in_files=False,
     is_of_each_model=False,
 )
-ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
+ROWS = Word(
+    ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False, shows_default=True
+)
 
 WORKLOAD = Word(
     text("FILE.yaml"),
