@@ -15,7 +15,8 @@ from gpufleet.api.mixes import plan_mix
 from gpufleet.api.schedule import inputs_of as inputs_of_schedule
 from gpufleet.api.spoken import spoken
 from gpufleet.ask.spot import words as spot
-from gpufleet.compat.rules_today.memory import MemoryQuestion, memory_answer
+from gpufleet.compat.rules_today.memory import memory_answer
+from gpufleet.compat.rules_today.questions import MemoryQuestion
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.questions import autoscale, estimate, fields, mix, regions, schedule, simulation, training
 from gpufleet.questions.said import filled
