@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 
 from gpufleet.questions.words import (
     PLAIN_NUMBER,
@@ -14,8 +13,8 @@ from gpufleet.questions.words import (
     flag,
     names,
     optional,
-    said_by,
     text,
+    worded,
 )
 from gpufleet.records import dataclass
 from gpufleet.units import Bounds
@@ -33,7 +32,7 @@ class CatalogRequest(Request):
     min_gpus: float | None = optional(PLAIN_NUMBER, "At least N GPUs.")
     precision: str | None = optional(text("NAME"), "Only GPUs that compute in it: bf16, fp8, fp4, int8, ...")
     instance: Sequence[str] | None = optional(names("NAME,..."), "Only these instance types, such as p5.48xlarge.")
-    cloud: Sequence[str] | None = field(default=None, metadata=said_by(CLOUD))
+    cloud: Sequence[str] | None = worded(CLOUD)
     region: Sequence[str] | None = optional(
         names("NAME,..."), "Only these regions; eu, us, germany too.", singular="--regions"
     )
@@ -56,7 +55,7 @@ class CatalogRequest(Request):
 class UpdateRequest(Request):
     """Prices that are fetched, of all clouds with a feed or of some, and those believed though they are unusual."""
 
-    cloud: Sequence[str] | None = field(default=None, metadata=said_by(CLOUD))
+    cloud: Sequence[str] | None = worded(CLOUD)
     accept: Sequence[str] | None = optional(
         names("NAMES"), "Accept unusual prices of these types (aws:p5.48xlarge), or of all."
     )

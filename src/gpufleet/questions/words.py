@@ -144,11 +144,16 @@ def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
     return {WORD: row}
 
 
+def worded(row: Word[Any], default: Any = None, **about: Any) -> Any:
+    """A field that a word fills which other questions have too, with what is said of it here."""
+    return field(default=default, metadata=said_by(replace(row, **about)))
+
+
 def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
     """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
 
     def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = field(default=None, metadata=said_by(make(*about, **further)))
+        made: T | None = worded(make(*about, **further))
         return made
 
     return optional
@@ -159,7 +164,7 @@ optional = as_field(Word)
 
 def usual(value: T, kind: Kind[T], says: str, heading: str = "", **about: Any) -> T:
     """A field that a word fills, with the value that it has where nobody says it."""
-    made: T = field(default=value, metadata=said_by(Word(kind, says, heading, **about)))
+    made: T = worded(Word(kind, says, heading, **about), value)
     return made
 
 
@@ -281,7 +286,7 @@ def flag_word(says: str, heading: str = "", comes_last: bool = False) -> Word[bo
 
 def flag_of(row: Word[bool]) -> bool:
     """A field that such a word fills."""
-    stands: bool = field(default=False, metadata=said_by(row))
+    stands: bool = worded(row, False)
     return stands
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
 
 from gpufleet.compat.rules.gpus import precision_bytes
 from gpufleet.compat.rules.memory import calculate_memory_requirements
@@ -26,10 +25,10 @@ from gpufleet.questions.words import (
     names,
     optional,
     plain,
-    said_by,
     text,
     time_like,
     usual,
+    worded,
 )
 from gpufleet.records import dataclass
 from gpufleet.units import (
@@ -90,10 +89,10 @@ CONTEXT = Word(TOKENS, "Tokens of prompt and answer of a user; default 4k, of ri
 class MemoryQuestion(Request):
     """Memory of a model by part; by default the seed's example of 7B."""
 
-    size: str | None = field(default=None, metadata=said_by(SIZE))
-    parameters: float = field(default=7e9, metadata=said_by(PARAMETERS))
-    precision: str = field(default="fp16", metadata=said_by(PRECISION))
-    batch: int = field(default=4, metadata=said_by(BATCH))
+    size: str | None = worded(SIZE)
+    parameters: float = worded(PARAMETERS, 7e9)
+    precision: str = worded(PRECISION, "fp16")
+    batch: int = worded(BATCH, 4)
     tokens: int = usual(
         2048,
         Kind("TOKENS", lambda text, _: round(parse_tokens(text))),
@@ -101,8 +100,8 @@ class MemoryQuestion(Request):
         name="sequence",
     )
     training: bool = flag_of(TRAINING)
-    model: str | None = field(default=None, metadata=said_by(MODEL))
-    gpu: str = field(default=DEFAULT_GPU, metadata=said_by(GPU))
+    model: str | None = worded(MODEL)
+    gpu: str = worded(GPU, DEFAULT_GPU)
 
     def rule(self) -> dict[str, float]:
         """The seed's figures."""
@@ -114,10 +113,10 @@ class MemoryQuestion(Request):
 class RuntimeQuestion(Request):
     """Time, cost and energy of tokens on a GPU; then hours to train on 100M tokens."""
 
-    size: str | None = field(default=None, metadata=said_by(SIZE))
-    parameters: float = field(default=7e9, metadata=said_by(PARAMETERS))
+    size: str | None = worded(SIZE)
+    parameters: float = worded(PARAMETERS, 7e9)
     tokens: float = usual(1000, COUNT, "Tokens to read or write, or to train on.")
-    precision: str = field(default="fp16", metadata=said_by(PRECISION))
+    precision: str = worded(PRECISION, "fp16")
     training: bool = flag_of(TRAINING)
     gpus: Sequence[str] = usual(
         ("consumer", "datacenter"),
@@ -129,8 +128,8 @@ class RuntimeQuestion(Request):
     memory_accessed_gb: float | None = optional(
         GIGABYTES, "Memory read and written, such as 14GB; default: the weights.", name="memory_moved"
     )
-    price_usd_per_hour: float | None = field(default=None, metadata=said_by(PRICE))
-    model: str | None = field(default=None, metadata=said_by(MODEL))
+    price_usd_per_hour: float | None = worded(PRICE)
+    model: str | None = worded(MODEL)
     training_tokens: float = usual(
         100e6, COUNT, "Tokens of the table of training times; default 100M.", name="train_on"
     )
@@ -159,26 +158,24 @@ class ScalingQuestion(Request):
     model_size_gb: float = usual(
         14.0, GIGABYTES, "Memory of the model, such as 14GB; default: --model in FP16.", name="model_size"
     )
-    batch: int = field(default=32, metadata=said_by(BATCH))
+    batch: int = worded(BATCH, 32)
     overhead: float = usual(0.1, SHARE, "Share lost to communication; default 10%.")
-    model: str | None = field(default=None, metadata=said_by(MODEL))
-    gpu: str = field(default=DEFAULT_GPU, metadata=said_by(GPU))
+    model: str | None = worded(MODEL)
+    gpu: str = worded(GPU, DEFAULT_GPU)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpusQuestion(Request):
     """Number of GPUs for inference and training, and the size class of a model."""
 
-    size: str | None = field(default=None, metadata=said_by(SIZE))
-    parameters: float = field(default=70e9, metadata=said_by(PARAMETERS))
-    precision: str = field(default="fp16", metadata=said_by(PRECISION))
+    size: str | None = worded(SIZE)
+    parameters: float = worded(PARAMETERS, 70e9)
+    precision: str = worded(PRECISION, "fp16")
     gpu_memory_gb: float = usual(80.0, GIGABYTES, "Memory of one GPU, such as 24GB; default 80GB.", name="gpu_memory")
-    gpu: str | None = field(
-        default=None, metadata=said_by(replace(GPU, says="GPU for our own answer, instead of a memory size."))
-    )
-    context_tokens: float = field(default=4096, metadata=said_by(CONTEXT))
+    gpu: str | None = worded(GPU, says="GPU for our own answer, instead of a memory size.")
+    context_tokens: float = worded(CONTEXT, 4096)
     users: int = usual(1, ROW_COUNT, "Users at once; default 1.", bounds=MANY)
-    model: str | None = field(default=None, metadata=said_by(MODEL))
+    model: str | None = worded(MODEL)
     train_on: float | None = optional(Kind("N", plain(parse_corpus)), "Tokens to train on, such as 10B; with --within.")
     within_s: float | None = optional(
         time_like("'24h' or '3d'"),
@@ -194,7 +191,7 @@ class RightSizeQuestion(Request):
     model: str | None = optional(
         text("[MODEL]"), "A row of the seed's table, such as 'Llama 7B'; all by default.", is_argument=True
     )
-    context_tokens: float = field(default=2048.0, metadata=said_by(CONTEXT))
+    context_tokens: float = worded(CONTEXT, 2048.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +199,7 @@ class SavingsQuestion(Request):
     """Monthly costs, and what spot, commitment and switching off save."""
 
     instance: str | None = optional(text("NAME"), "Instance type, such as g5.xlarge.")
-    price_usd_per_hour: float | None = field(default=None, metadata=said_by(PRICE))
+    price_usd_per_hour: float | None = worded(PRICE)
     num_instances: int = usual(1, ROW_COUNT, "Number of machines; default 1.", name="count", bounds=MANY)
     hours_per_month: float = usual(
         HOURS_PER_MONTH_SEEDS, PLAIN_NUMBER, "Hours a month; default 720.", name="hours", bounds=Bounds(0, 744, "")
