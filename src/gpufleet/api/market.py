@@ -20,8 +20,8 @@ from gpufleet.catalog.query import (
 from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.domain.offer import Offer, PriceKind, price_kind
+from gpufleet.errors import UsageError
 from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.placement import Placement
@@ -119,14 +119,6 @@ def kinds_asked(request: MarketRequest) -> Sequence[str]:
 def kinds_named(request: MarketRequest) -> list[PriceKind]:
     """The price kinds that somebody asked for by name."""
     return [price_kind(name) for name in request.pricing or ()]
-
-
-def price_kind(name: str) -> PriceKind:
-    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind])
-    return PriceKind(folded)
 
 
 def kind_words(request: PlanRequest, offers: Sequence[Offer]) -> str:

@@ -10,34 +10,28 @@ from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.encoder import EncoderModel
-from gpufleet.domain.pool_request import PoolRequest
-from gpufleet.domain.rate_curve import RateCurve
-from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.said import filled
 from gpufleet.questions.words import Request, Word, words_of
-from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.job import JobPlan
-from gpufleet.results.plan import ServePlan
+from gpufleet.table import resolved
 
 R = TypeVar("R", bound=Request)
 LENGTHS = ("input_tokens", "output_tokens")
-NAMED = {
-    "Architecture": Architecture,
-    "EncoderModel": EncoderModel,
-    "FleetPlan": FleetPlan,
-    "PoolRequest": PoolRequest,
-    "RateCurve": RateCurve,
-    "JobPlan": JobPlan,
-    "ServePlan": ServePlan,
-    "Slo": Slo,
-    "TokenCounts": TokenCounts,
+TYPES = {
+    "Architecture": "domain.architecture",
+    "EncoderModel": "domain.encoder",
+    "FleetPlan": "results.fleet",
+    "PoolRequest": "domain.pool_request",
+    "RateCurve": "domain.rate_curve",
+    "JobPlan": "results.job",
+    "ServePlan": "results.plan",
+    "Slo": "domain.slo",
+    "TokenCounts": "domain.token_counts",
 }
+"""Types of fields that requests name for type checkers alone, and the modules of them."""
 
 
 def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed: bool = False) -> R:
@@ -59,7 +53,8 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
     if isinstance(subject, kind):
         return filled(subject, **values)
     refuse_unsaid(kind, values)
-    return kind(subject, **values)  # type: ignore[call-arg, arg-type]
+    about = {} if subject_field is None else {subject_field: subject}
+    return kind(**about, **values)  # type: ignore[arg-type]
 
 
 def heard(kind: type[R], subject: object, **said: Any) -> R:
@@ -91,9 +86,9 @@ def read(kind: type[Request], field: str, row: Word[Any] | None, value: object, 
     return row.value_of(value)
 
 
-def subject_of(kind: type[Request]) -> str:
-    """The field that a question is about; empty where it says only what others are held to."""
-    return next((f.name for f in fields(kind) if not f.kw_only), "")
+def subject_of(kind: type[Request]) -> str | None:
+    """The field that a question is about, where it is about one thing."""
+    return next((f.name for f in fields(kind) if not f.kw_only), None)
 
 
 def refuse_another_type(kind: type[Request], field: str, value: object) -> None:
@@ -111,8 +106,10 @@ def types_of(kind: type[Request]) -> Mapping[str, Any]:
 
 @cache
 def types_once(kinds: tuple[type[Request]]) -> Mapping[str, Any]:
-    """The same, read once."""
-    return get_type_hints(kinds[0], localns=NAMED)
+    """The same, read once; loaded is what the request names."""
+    named_there = " ".join(str(f.type) for f in fields(kinds[0]))
+    held = {name: resolved(f"{home}:{name}") for name, home in TYPES.items() if name in named_there}
+    return get_type_hints(kinds[0], localns=held)
 
 
 def parts_of(hint: Any) -> tuple[Any, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gpufleet.api.market import kinds_asked, offer_filter, price_kind
+from gpufleet.api.market import kinds_asked, offer_filter
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers, price_per_gpu_usd_per_hour
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.offer import PriceKind, price_kind
 from gpufleet.optimize.copies.protocol import Copies
 from gpufleet.optimize.dated import unpriced
 from gpufleet.optimize.placement import Placement, over_hours

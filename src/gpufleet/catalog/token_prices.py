@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any
@@ -121,7 +121,7 @@ def api_of(model: str, host: str, input_tokens: float, output_tokens: float, tod
     return TokenApi(**cells_of(least), is_same_model=is_named, num_others_there=len(here) - 1)
 
 
-def list_token_prices(model: str | None, hosts: list[str] | None) -> TokenPriceListing:
+def list_token_prices(model: str | None, hosts: Sequence[str] | None) -> TokenPriceListing:
     """What hosts ask, a row each: of a model, or of all."""
     offers, notes = list(token_offers()), []
     if model is not None:

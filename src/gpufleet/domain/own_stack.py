@@ -13,6 +13,7 @@ others counts for less: its e is taken as wide as it is off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -120,14 +121,12 @@ def fitted(runs: Sequence[OwnRun], spreads: Spreads) -> Fitted:
 def posterior(with_runs: FloatArray, variance: float, covariance: FloatArray, y: FloatArray) -> Factor:
     """Mean and spread of what has this covariance with runs whose residuals are known: k' K^-1 y, v - k' K^-1 k."""
     weights = np.linalg.solve(covariance, with_runs)
-    return Factor(float(weights @ y), float(np.sqrt(max(variance - weights @ with_runs, 0.0))))
+    return Factor(float(weights @ y), math.sqrt(max(variance - float(weights @ with_runs), 0.0)))
 
 
 def alike(names: Sequence[Hashable]) -> FloatArray:
     """1 where two runs have the same name, else 0."""
-    numbered = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    codes = np.fromiter((numbered[name] for name in names), dtype=np.int64)
-    return np.asarray(np.equal.outer(codes, codes), dtype=np.float64)
+    return np.array([[float(one == other) for other in names] for one in names])
 
 
 @dataclass(frozen=True)

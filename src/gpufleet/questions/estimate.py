@@ -9,7 +9,19 @@ from gpufleet.domain.images import Images
 from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, PREFIX_CACHE, RATE
 from gpufleet.questions.images import parse_images
-from gpufleet.questions.words import COUNT, LOAD, PEER_TO_PEER, REPLICAS, Kind, flag, optional, plain, said_by, text
+from gpufleet.questions.words import (
+    COUNT,
+    LOAD,
+    PEER_TO_PEER,
+    REPLICAS,
+    Kind,
+    flag,
+    optional,
+    plain,
+    said_by,
+    text,
+    worded,
+)
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
@@ -53,23 +65,18 @@ class EstimateRequest(CopyQuestion):
     )
     decode: str | PoolRequest | None = optional(POOL, "Copies that only decode, such as 'H200:8 DP8 EP8'.", REPLICAS)
     concurrency: float | None = optional(COUNT, "Load: N clients, each of which sends again once it is answered.", LOAD)
-    rate: float | None = field(
-        default=None, metadata=said_by(replace(RATE, says="Load: Poisson arrivals, such as 2/s."))
-    )
+    rate: float | None = worded(RATE, says="Load: Poisson arrivals, such as 2/s.")
     batch: float | None = optional(COUNT, "Load: one batch of N, prefilled together.", LOAD)
     full_queue: bool = flag("Load: the queue never empties.", LOAD)
     requests: float | None = optional(
         COUNT, "N requests in all, replayed, at --rate or --concurrency; with --full-queue they wait at once.", LOAD
     )
-    prefix_cache: float | None = field(
-        default=None,
-        metadata=said_by(replace(PREFIX_CACHE, says="Share of prompt tokens that a cache holds; at --rate.")),
-    )
+    prefix_cache: float | None = worded(PREFIX_CACHE, says="Share of prompt tokens that a cache holds; at --rate.")
     images: Images | None = optional(
         Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD
     )
     instance: str | None = optional(text("NAME"), "Use the link of this machine, such as g6e.12xlarge.", REPLICAS)
-    peer_to_peer: bool | None = field(default=None, metadata=said_by(replace(PEER_TO_PEER, label="")))
+    peer_to_peer: bool | None = worded(PEER_TO_PEER, label="")
     waves: float | None = None
     length_spread: float = 1.0
     poll_interval_steps: float = 1.0

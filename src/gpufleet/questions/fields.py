@@ -39,6 +39,7 @@ from gpufleet.questions.words import (
     said_by,
     text,
     time_like,
+    worded,
     words_of_fields,
 )
 from gpufleet.questions.words import words_of as words_of
@@ -110,7 +111,9 @@ DISAGG = Word(
     is_in_files=False,
     is_of_each_model=False,
 )
-ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
+ROWS = Word(
+    ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False, shows_default=True
+)
 
 WORKLOAD = Word(
     file("FILE.yaml"),
@@ -236,7 +239,7 @@ class PlanRequest(MarketRequest):
         label="confidence",
         shown="{:.3g}".format,
     )
-    rows: int = field(default=10, metadata=said_by(ROWS))
+    rows: int = worded(ROWS, 10)
     notes: Sequence[str] = ()
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
@@ -422,8 +425,8 @@ class WriterRequest(PlanRequest):
     model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
     allow_lower_precision: bool = flag("Also plan fp8, nvfp4 and int4 weights; says what they cost in quality.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
-    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
-    peer_to_peer: bool | None = field(default=None, metadata=said_by(PEER_TO_PEER))
+    prefix_cache: float | None = worded(PREFIX_CACHE)
+    peer_to_peer: bool | None = worded(PEER_TO_PEER)
     images: Images | None = optional(
         Kind("NxWxH", plain(parse_images)),
         "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
@@ -445,8 +448,8 @@ class EncoderRequest(PlanRequest):
     """
 
     model: str | NamedPath | EncoderModel = field(kw_only=False, metadata=said_by(MODEL))
-    input_tokens: float | None = field(default=None, metadata=said_by(IN))
-    output_tokens: float | None = field(default=None, metadata=said_by(OUT))
+    input_tokens: float | None = worded(IN)
+    output_tokens: float | None = worded(OUT)
     audio_s: float | None = optional(
         time_like("'30s' or '60min'"), "Length of a recording (Whisper, wav2vec): 30s, 30min.", LOAD, name="audio"
     )
@@ -466,9 +469,9 @@ class RequestKind:
     rate: float = field(metadata=said_by(RATE))
     input_tokens: float | TokenCounts = field(metadata=said_by(IN))
     output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
-    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
-    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
-    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
+    slo: str | Slo | None = worded(SLO)
+    prefix_cache: float | None = worded(PREFIX_CACHE)
+    prefix_kv: float | None = worded(PREFIX_KV)
 
 
 @dataclass(frozen=True)
@@ -487,7 +490,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     rate: float = field(metadata=said_by(RATE))
     input_tokens: float | TokenCounts = field(metadata=said_by(IN))
     output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
-    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
+    slo: str | Slo | None = worded(SLO)
     classes: Sequence[RequestKind] = field(default=(), kw_only=True)
     prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
     fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))

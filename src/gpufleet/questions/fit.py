@@ -27,6 +27,7 @@ from gpufleet.questions.words import (
     said_by,
     text,
     usual,
+    worded,
     words_of,
 )
 from gpufleet.records import dataclass
@@ -41,7 +42,7 @@ GPUS = Word(text("NAME:N"), "GPU and how many, such as L40S:4.", LOAD)
 
 def as_in(question: type[Request], name: str, **about: Any) -> Any:
     """A word of another question, with what is said of it here."""
-    return field(default=None, metadata=said_by(replace(words_of(question)[name], **about)))
+    return worded(words_of(question)[name], **about)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,12 +92,13 @@ class Word(Generic[T]):
     `what` names its value in errors, `bounds` are its range. `label` and `shown` record it among the inputs of an
     answer. `fills` is the limit of the solver that it sets. `beyond_today` names it where today's fleet is not judged
     with it, unless it is `plain`. `joined_by` joins a list of a file to one text, `has_parts` lets a file say 'mean: 5'
-    below it. `is_needed`: it must be typed, for nothing else could say it. `hint` is told where it cannot be read.
+    below it. `is_needed`: it must be typed, for nothing else could say it. `is_argument`: it is typed without its
+    option. `shows_default`: help tells it beside what it `says`. `hint` is told where it cannot be read.
     """
 
     kind: Kind[T]
     says: str
-    heading: str
+    heading: str = ""
     name: str = ""
     singular: str | None = None
     what: str = ""
@@ -115,6 +116,8 @@ class Word(Generic[T]):
     is_of_each_model: bool = True
     comes_last: bool = False
     is_needed: bool = False
+    is_argument: bool = False
+    shows_default: bool = False
     hint: str | None = None
     field: str = ""
     default: object = None
@@ -155,11 +158,16 @@ def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
     return {WORD: row}
 
 
+def worded(row: Word[Any], default: Any = None, **about: Any) -> Any:
+    """A field that a word fills which other questions have too, with what is said of it here."""
+    return field(default=default, metadata=said_by(replace(row, **about)))
+
+
 def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
     """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
 
     def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = field(default=None, metadata=said_by(make(*about, **further)))
+        made: T | None = worded(make(*about, **further))
         return made
 
     return optional
@@ -168,9 +176,9 @@ def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
 optional = as_field(Word)
 
 
-def usual(value: T, kind: Kind[T], says: str, heading: str, **about: Any) -> T:
+def usual(value: T, kind: Kind[T], says: str, heading: str = "", **about: Any) -> T:
     """A field that a word fills, with the value that it has where nobody says it."""
-    made: T = field(default=value, metadata=said_by(Word(kind, says, heading, **about)))
+    made: T = worded(Word(kind, says, heading, **about), value)
     return made
 
 
@@ -295,18 +303,18 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-def flag_word(says: str, heading: str, comes_last: bool = False) -> Word[bool]:
+def flag_word(says: str, heading: str = "", comes_last: bool = False) -> Word[bool]:
     """A word that stands where its option is typed."""
     return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
 
 
 def flag_of(row: Word[bool]) -> bool:
     """A field that such a word fills."""
-    stands: bool = field(default=False, metadata=said_by(row))
+    stands: bool = worded(row, False)
     return stands
 
 
-def flag(says: str, heading: str, comes_last: bool = False) -> bool:
+def flag(says: str, heading: str = "", comes_last: bool = False) -> bool:
     """The same of a word that no other question has."""
     return flag_of(flag_word(says, heading, comes_last))
 
@@ -319,7 +327,7 @@ WHOLE = Kind("N", whole)
 INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
 ON_OFF = Kind("on|off", on_or_off)
-COUNT = Kind("N", parse_count)
+COUNT = Kind("N", lambda text, what: parse_count(text, what or "a count"))
 PEER_TO_PEER = Word(
     ON_OFF,
     "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.",
@@ -328,6 +336,7 @@ PEER_TO_PEER = Word(
     shown=lambda reaches: "on" if reaches else "off",
 )
 ROW_COUNT = Kind("N", whole, takes=int)
+PLAIN_NUMBER = Kind("N", number, takes=float)
 RATE_TEXT = Kind("N/TIME", plain(parse_rate), unit="requests/s")
 USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True, unit="USD/h")
 USD_AT_ALL = Kind("USD", plain(parse_usd), is_money=True, unit="USD")

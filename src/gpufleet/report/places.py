@@ -23,7 +23,7 @@ FEW = 3
 def place_page(listing: PlaceListing, limit: int | None) -> Page:
     """Types by region: zones, on-demand and spot price, other ways of buying."""
     rows = [place_cells(row) for row in listing.rows]
-    kept = rows if limit is None else rows[:limit]
+    kept = rows[:limit]
     note = "$/h is the whole instance. 'unknown': sold there at a price that is not known here; not ranked."
     places = several(listing.num_places, "place")
     headline = f"Sold in {places}, with a known price in {listing.num_priced}"
@@ -34,7 +34,7 @@ def place_page(listing: PlaceListing, limit: int | None) -> Page:
 def region_page(listing: RegionListing, limit: int | None) -> Page:
     """Regions with their countries, and how many machine types have a price there."""
     rows = [region_cells(row) for row in listing.rows]
-    kept = rows if limit is None else rows[:limit]
+    kept = rows[:limit]
     headline = several(listing.num_regions, "region")
     note = (
         "Areas and countries may be named wherever regions are: --regions eu, --regions germany. Counts are machine "
