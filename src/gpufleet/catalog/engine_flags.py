@@ -10,6 +10,7 @@ from gpufleet.catalog.table_files import SHIPPED, rows_of
 from gpufleet.domain.engine_flags import EngineFlag, EngineFlags
 
 TABLES = SHIPPED / "engine_flags"
+KNOWN = ("sglang", "tensorrt-llm", "text-embeddings-inference", "vllm")
 COLUMNS = ("version", "flag", "aliases", "takes_value", "choices", "source")
 SERIES = 2
 """A table stands for the whole series of its version: 0.5.8 for 0.5.9."""
@@ -39,11 +40,10 @@ def engine_flags(engine: str, version: str | None = None) -> EngineFlags | None:
 @cache
 def flags_by_version(engine: str) -> Mapping[str, tuple[EngineFlag, ...]]:
     """The flags of each version that has a table."""
-    path = TABLES / f"{engine}.csv"
-    if not path.is_file():
+    if engine not in KNOWN:
         return {}
     found: dict[str, list[EngineFlag]] = {}
-    for _, row in rows_of(path, COLUMNS):
+    for _, row in rows_of(TABLES / f"{engine}.csv", COLUMNS):
         takes_value = row["takes_value"] == "yes"
         flag = EngineFlag(row["flag"], tuple(row["aliases"].split()), takes_value, tuple(row["choices"].split()))
         found.setdefault(row["version"], []).append(flag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.catalog.engine_flags import engine_flags, flags_by_version
+from gpufleet.catalog.engine_flags import KNOWN, TABLES, engine_flags, flags_by_version
 from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.errors import OurBug
 
@@ -41,6 +41,7 @@ def test_the_nearest_version_with_a_table_is_taken(engine: str, asked: str | Non
 
 def test_an_engine_without_a_table_is_held_to_none() -> None:
     assert engine_flags("llama.cpp") is None
+    assert sorted(file.stem for file in TABLES.iterdir()) == list(KNOWN)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "text-embeddings-inference"])
