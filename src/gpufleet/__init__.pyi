@@ -22,6 +22,8 @@ from gpufleet.questions.schedule import ScheduleRequest
 from gpufleet.questions.simulation import SimulationRequest
 from gpufleet.results.job import JobPlan
 from os import PathLike
+from gpufleet.accuracy.own_stack.find import calibrate_stack as calibrate_stack
+from gpufleet.accuracy.own_stack.shape import StackCalibration as StackCalibration
 from gpufleet.api.batches import BatchRequest as BatchRequest
 from gpufleet.api.comparisons import compare as compare
 from gpufleet.api.comparisons import compare_plans as compare_plans
@@ -100,11 +102,13 @@ __all__ = [
     "Simulation",
     "SpotPlan",
     "SpotServicePlan",
+    "StackCalibration",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
     "autoscale",
+    "calibrate_stack",
     "compare",
     "compare_models",
     "compare_plans",

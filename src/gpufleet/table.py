@@ -57,6 +57,7 @@ VERBS = (
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each compared with our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
+    Verb("calibrate", "gpufleet.cli.calibrate", "Your own runs as factors on what is predicted of your engine"),
     Verb("serve", "gpufleet.web.serve", "These questions over HTTP: forms for people, JSON for programs"),
     Verb("config", "gpufleet.cli.config", "Your preferences, and where each of them is set"),
     Verb("mcp", "gpufleet.mcp.verb", "The questions as tools of an assistant, over standard input"),
@@ -87,11 +88,13 @@ SUCH_AS = {
     "schedule": "gpufleet schedule examples/jobs/lab-week.yaml --at-once",
     "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
+    "calibrate": "gpufleet calibrate examples/benchmarks/qwen3-0.6b-h100.csv",
 }
 """A command that works, for each verb that needs words."""
 
 QUESTIONS = (
     Question("autoscale", "api.autoscaling", "autoscale", ("AutoscaleResult",), "questions.autoscale:AutoscaleRequest"),
+    Question("calibrate_stack", "accuracy.own_stack.find", "calibrate", ("StackCalibration",)),
     Question("compare", "api.comparisons", "compare", ("Comparison",)),
     Question(
         "compare_models", "ask.side_by_side.find", "compare", ("ModelComparison",), "questions.fields:ServeRequest"
@@ -185,6 +188,7 @@ SHAPES = {
         ),
         Shape("SpotPlan", "ask.spot.job_shape", "ask.spot.job_page:spot_page"),
         Shape("SpotServicePlan", "ask.spot.service_shape", "ask.spot.service_page:spot_service_page"),
+        Shape("StackCalibration", "accuracy.own_stack.shape", "accuracy.own_stack.page:stack_page"),
         Shape("TrainingEstimate", "results.training", "report.training_fit:training_estimate_page"),
         Shape("TrainingFit", "results.training", "report.training_fit:training_fit_page"),
         Shape("TrainingPlan", "results.training", "report.training:training_page", "report.training:training_rows"),

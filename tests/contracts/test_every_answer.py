@@ -30,6 +30,7 @@ LLAMA = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32,
     "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
 }  # fmt: skip
+BENCHMARK = Path(__file__).resolve().parents[2] / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv"
 DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
 
 
@@ -61,6 +62,7 @@ Example = Callable[[Callable[[str], Answer], Callable[[str, Answer], str], Path]
 EXAMPLES: dict[str, Example] = {
     "fit": lambda *_: gpufleet.fit(MODEL, "L4:1", "4k", precision="fp8"),
     "fit_training": lambda *_: gpufleet.fit_training(MODEL, "RTX-4090", "qlora", rank=8),
+    "calibrate_stack": lambda *_: gpufleet.calibrate_stack([BENCHMARK]),
     "estimate": lambda *_: gpufleet.estimate(MODEL, "L4:1", batch=2, engine="vllm", **LOAD),
     "estimate_encoder": lambda *_: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens=128),
     "estimate_training": lambda *_: trained("gpt2", "L4:1").found,
@@ -114,7 +116,7 @@ TYPED = {
     "autoscale": {"plan", "trace", "cold_start"},
 }
 WITHOUT_MONEY = {
-    "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training", "plan_schedule", "replay_schedule",
+    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training", "plan_schedule", "replay_schedule",
 }  # fmt: skip
 QUESTION = pytest.mark.parametrize("question", [row.function for row in QUESTIONS])
 

@@ -25,17 +25,24 @@ from gpufleet.accuracy.figures import Quantity, RowLabels, RowScores, one_line
 from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
+from gpufleet.accuracy.loaded_rows import replica_row
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.pools import replay_disagg_point, score_disagg_point
+from gpufleet.accuracy.precisions import weight_precision_of
 from gpufleet.accuracy.seen_rows import ROW as ROW_OF_OURS
 from gpufleet.accuracy.seen_rows import how_seen
+from gpufleet.accuracy.serving import Setup
 from gpufleet.accuracy.serving_points import estimate_serving_point, replay_serving_point, score_serving_point
 from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load, steady_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
 from gpufleet.accuracy.training_memory import score_training_memory
 from gpufleet.accuracy.training_throughput import score_training_throughput
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.own_stack import layout_name, model_name
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
 from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, ScoredRun, VerdictCounts
@@ -110,6 +117,7 @@ def score_files(
                 ),
                 file,
                 runs or [],
+                models,
             )
             for file, runs in files
         ]
@@ -121,13 +129,40 @@ def runs_of(path: Path, columns: Mapping[str, str]) -> list[Run] | None:
     return read_runs(path) if is_result(path) else read_table(path, columns)
 
 
-def with_runs(scores: FileAccuracy, file: MeasurementFile, runs: Sequence[Run]) -> FileAccuracy:
+def setup_words(row: MeasurementRow, models: ModelFinder) -> dict[str, str]:
+    """Where a run was taken, in the words that factors are kept by; nothing where that cannot be read."""
+    try:
+        setup = Setup.of(replica_row(row), models)
+        weights = weight_precision_of(row) or setup.model.weights.name
+        gpu = resolve_gpu(load_catalog(), setup.layout.gpu).accelerator.name
+        engine = find_engine(setup.engine.name).name
+    except GpufleetError:
+        return {}
+    layout = layout_name(setup.layout.tp, setup.layout.pp, setup.layout.attention_dp)
+    model = model_name(setup.model.name, weights)
+    return {
+        "engine": engine,
+        "engine_version": setup.engine.version or "",
+        "gpu": gpu,
+        "model": model,
+        "layout": layout,
+    }
+
+
+def with_runs(scores: FileAccuracy, file: MeasurementFile, runs: Sequence[Run], models: ModelFinder) -> FileAccuracy:
     """The scores of a file with those of each of its runs."""
     of_row: dict[int, list[ScoredFigure]] = {}
     for figure in scores.figures:
         of_row.setdefault(figure.row, []).append(figure)
     told = [
-        ScoredRun(name=run.name, client=run.client, figures=of_row.get(row.line, []), doubts=doubts_of(run, row))
+        ScoredRun(
+            name=run.name,
+            client=run.client,
+            figures=of_row.get(row.line, []),
+            doubts=doubts_of(run, row),
+            lengths=run.lengths,
+            **setup_words(row, models),
+        )
         for run, row in zip(runs, file.rows, strict=False)
     ]
     return scores.model_copy(update={"runs": told})

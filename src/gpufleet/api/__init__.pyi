@@ -31,11 +31,13 @@ from gpufleet import ServingEstimate as ServingEstimate
 from gpufleet import Simulation as Simulation
 from gpufleet import SpotPlan as SpotPlan
 from gpufleet import SpotServicePlan as SpotServicePlan
+from gpufleet import StackCalibration as StackCalibration
 from gpufleet import TrainRequest as TrainRequest
 from gpufleet import TrainingEstimate as TrainingEstimate
 from gpufleet import TrainingFit as TrainingFit
 from gpufleet import TrainingPlan as TrainingPlan
 from gpufleet import autoscale as autoscale
+from gpufleet import calibrate_stack as calibrate_stack
 from gpufleet import compare as compare
 from gpufleet import compare_models as compare_models
 from gpufleet import compare_plans as compare_plans
@@ -94,11 +96,13 @@ __all__ = [
     "Simulation",
     "SpotPlan",
     "SpotServicePlan",
+    "StackCalibration",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
     "autoscale",
+    "calibrate_stack",
     "compare",
     "compare_models",
     "compare_plans",

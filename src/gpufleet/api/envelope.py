@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -34,6 +35,8 @@ from gpufleet.units import MB
 A = TypeVar("A", bound=Answer)
 GRADES = [grade.label for grade in Grade]
 HASH_DIGITS = 16
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""A day, in words about an undated copy too."""
 LARGEST_FILE_BYTES = 200 * MB
 MISSED: Mapping[str, tuple[str, type[GpufleetError]]] = {
     "fits": ("infeasible", Infeasible),
@@ -136,8 +139,8 @@ def sources_of(parts: Sequence[BaseModel], tables: Catalog) -> list[PriceSource]
     """Where the prices of all machines in an answer come from."""
     rented = [(getattr(part, "price_source", ""), getattr(part, "price_as_of", None)) for part in parts]
     spot = [(part.source, part.as_of) for part in parts if isinstance(part, SpotPrice)]
-    dated = [(id_, date.fromisoformat(str(day))) for id_, day in [*rented, *spot] if id_ in tables.sources and day]
-    return price_sources(dated, tables.sources)
+    stated = ((id_, DAY.search(str(day))) for id_, day in [*rented, *spot] if id_ in tables.sources)
+    return price_sources([(id_, date.fromisoformat(day[0])) for id_, day in stated if day], tables.sources)
 
 
 def grade_of(answer: Answer) -> str:

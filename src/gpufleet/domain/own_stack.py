@@ -152,3 +152,12 @@ def layout_name(tp: int, pp: int, attention_dp: int) -> str:
     ('TP2', 'TP4 PP2 DP2')
     """
     return " ".join([f"TP{tp}", *([f"PP{pp}"] if pp > 1 else []), *([f"DP{attention_dp}"] if attention_dp > 1 else [])])
+
+
+def model_name(model: str, weights: str) -> str:
+    """A model as factors are kept by it: with the format that its weights run in.
+
+    >>> model_name("llama-3.1-8b", "fp8")
+    'llama-3.1-8b in fp8'
+    """
+    return f"{model} in {weights}"

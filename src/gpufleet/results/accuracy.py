@@ -75,10 +75,20 @@ class ReasonCount(Result):
 
 
 class ScoredRun(Result):
-    """One run of a benchmark beside its predictions; `doubts` are what its file does not say, or counts otherwise."""
+    """One run of a benchmark beside its predictions; `doubts` are what its file does not say, or counts otherwise.
+
+    `model` is with the format of its weights, `layout` and `lengths` are short names; `gpu` is empty where the run
+    cannot be predicted.
+    """
 
     name: str
     client: str
+    engine: str = ""
+    engine_version: str = ""
+    gpu: str = ""
+    model: str = ""
+    layout: str = ""
+    lengths: str = ""
     figures: list[ScoredFigure]
     doubts: list[str] = []
 

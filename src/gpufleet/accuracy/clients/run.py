@@ -65,7 +65,12 @@ class Run:
     @property
     def name(self) -> str:
         """The run in a few words: its load, tokens of a prompt and of an answer."""
-        return f"{self.load}, {self.prompts.mean:.0f}/{self.answers.mean:.0f}"
+        return f"{self.load}, {self.lengths}"
+
+    @property
+    def lengths(self) -> str:
+        """Tokens of a prompt and of an answer."""
+        return f"{self.prompts.mean:.0f}/{self.answers.mean:.0f}"
 
     def checked(self) -> Run:
         """The run itself, if something was measured and its parts agree."""
