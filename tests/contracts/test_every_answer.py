@@ -116,7 +116,8 @@ TYPED = {
     "autoscale": {"plan", "trace", "cold_start"},
 }
 WITHOUT_MONEY = {
-    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training", "plan_schedule", "replay_schedule",
+    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training",
+    "plan_schedule", "replay_schedule",
 }  # fmt: skip
 QUESTION = pytest.mark.parametrize("question", [row.function for row in QUESTIONS])
 
