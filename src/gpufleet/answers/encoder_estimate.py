@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.formulas import PRODUCT, stream_words
+from gpufleet.answers.figures import PRODUCT, stream_words
 from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input

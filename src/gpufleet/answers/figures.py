@@ -1,9 +1,15 @@
-"""Ranges as users get them, and back."""
+"""Figures, ranges, terms and layouts of the core as users get them."""
 
 from __future__ import annotations
 
+from gpufleet.domain.calibration import StreamFormula
+from gpufleet.domain.cold_start import ColdStart, StartStage
 from gpufleet.domain.interruption import Spread
-from gpufleet.results.base import Figure
+from gpufleet.domain.layout import Layout
+from gpufleet.provenance import Term
+from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
+from gpufleet.results.cold_start import ColdStartResult, StartStageResult
+from gpufleet.units import MICROSECOND
 
 
 def spread_figure(spread: Spread, unit: str, grade: str) -> Figure:
@@ -15,3 +21,54 @@ def spread_of(figure: Figure) -> Spread:
     """A figure's range; where an end is not known, the value."""
     low, high = (figure.value if end is None else end for end in (figure.low, figure.high))
     return Spread(low, figure.value, high)
+
+
+def explained(term: Term) -> ExplainedTerm:
+    """A term with its formula, the numbers put in, and the name of its grade."""
+    return ExplainedTerm(
+        name=term.name,
+        value=term.value,
+        unit=term.unit,
+        formula=term.formula,
+        inputs=term.inputs,
+        source=term.source,
+        grade=term.grade.label,
+        low=term.low,
+        high=term.high,
+    )
+
+
+PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
+
+
+def stream_words(formula: StreamFormula) -> str:
+    """The formula of kernels that only move memory."""
+    return f"{formula.fixed_s.value / MICROSECOND:g} us + bytes / ({formula.bandwidth_ratio.value:g} bandwidth)"
+
+
+def ranks_of(layout: Layout) -> Ranks:
+    """The ranks of a layout."""
+    return Ranks(tp=layout.tp, pp=layout.pp, ep=layout.ep, attention_dp=layout.attention_dp)
+
+
+def cold_start_result(
+    start: ColdStart, *, model: str, gpus: str, engine: str, storage: str, weights_bytes: float, inputs: list[Input]
+) -> ColdStartResult:
+    """The stages with their ranges and sources as users get them."""
+    whole = Figure(value=start.seconds, unit="s", low=start.low_s, high=start.high_s, grade=start.grade.label)
+    return ColdStartResult(
+        model=model,
+        gpus=gpus,
+        engine=engine,
+        storage=storage,
+        weights_bytes=weights_bytes,
+        stages=[stage_result(stage) for stage in start.stages],
+        seconds=whole,
+        inputs=inputs,
+    )
+
+
+def stage_result(stage: StartStage) -> StartStageResult:
+    """One stage."""
+    took = Figure(value=stage.seconds, unit="s", low=stage.low_s, high=stage.high_s, grade=stage.grade.label)
+    return StartStageResult(name=stage.name, seconds=took, source=stage.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.terms import explained
+from gpufleet.answers.figures import explained
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.memory.band import Band

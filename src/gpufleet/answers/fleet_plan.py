@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of, price_days, price_sources
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.answers.service_plan import Context
 from gpufleet.domain.instance import Instance

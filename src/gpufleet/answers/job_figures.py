@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.answers.figures import spread_figure
+from gpufleet.answers.plan_parts import machines_of
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
-from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind

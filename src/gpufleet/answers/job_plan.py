@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from gpufleet.answers.asked import Asked
 from gpufleet.answers.job_figures import JobRanges, hazard_notes, rate_figure, rented_job
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rejections import rejection_counts
+from gpufleet.answers.plan_parts import Asked, price_days, price_sources, rejection_counts
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.job import BatchQuestion, BatchSolution, JobPlacement
 from gpufleet.records import dataclass

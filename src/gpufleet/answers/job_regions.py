@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.answers.figures import spread_figure
+from gpufleet.answers.plan_parts import machines_of, price_sources
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
-from gpufleet.answers.price_sources import price_sources
 from gpufleet.answers.regions import RegionFacts, known_of_region
-from gpufleet.answers.rented import machines_of
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.job_regions import JobAt, JobWay, Judged, RegionKey
 from gpufleet.optimize.market import effective_price

@@ -1,22 +1,92 @@
-"""What moves the bill most, as users get it: in words, with the option that asks for it."""
+"""What moves the bill and flips the choice of a plan, as users get it: in words, with the option that asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpufleet.answers.certainty import cheapest_then
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.slo import Limit
 from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.certainty import copies_for_certainty, price_of_certainty
+from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, QUOTA, RATE, Winner
+from gpufleet.optimize.flips import Flip as FoundFlip
 from gpufleet.optimize.levers import CONFIDENCE, LENGTHS, LIMIT, PRICE_KIND, REGIONS, Bill
 from gpufleet.optimize.levers import Lever as FoundLever
 from gpufleet.optimize.levers import LimitEdge as FoundEdge
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.report.numbers import amount, percent
 from gpufleet.report.words import exact_time
-from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
+from gpufleet.results.flips import Flip, FlipWinner
+from gpufleet.results.levers import CertaintyPrice, CheapestThen, CopiesForCertainty, Lever, LimitEdge
 from gpufleet.results.plan import Deployment, LooserLimit
 from gpufleet.units import in_full
+
+UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", QUOTA: "machines", INPUT: "tokens", OUTPUT: "tokens"}
+
+
+def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
+    """The flips of a solved question, in their order."""
+    return [
+        Flip(
+            quantity=flip.quantity,
+            unit=UNITS.get(flip.quantity, "s"),
+            now=flip.now,
+            value=flip.value,
+            change_ratio=None if flip.value is None or not flip.now else flip.value / flip.now - 1,
+            searched_to=flip.searched_to,
+            of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}{kind_words(flip.of)}",
+            winner=None if flip.winner is None else winner_of(flip.winner),
+        )
+        for flip in found
+    ]
+
+
+def kind_words(offer: Offer) -> str:
+    """How machines are bought, where it is not on demand."""
+    kind = offer.price_kind
+    return "" if kind is PriceKind.ON_DEMAND else f" {kind.value.replace('_', ' ')}"
+
+
+def winner_of(winner: Winner) -> FlipWinner:
+    """The winner in words."""
+    offer = winner.offer
+    return FlipWinner(
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        price_basis=offer.basis.value,
+        instance_count=winner.instance_count,
+        usd_per_hour=winner.usd_per_hour,
+        doubt_ratio=winner.doubt_ratio,
+    )
+
+
+def certainty_of(question: AnyQuestion, solution: AnySolution, contest: Contest) -> list[CertaintyPrice]:
+    """The cheapest plan at each of several confidences."""
+    found = price_of_certainty(question, solution, contest)
+    return [
+        CertaintyPrice(confidence=x.confidence, winner=None if x.winner is None else cheapest_then(question, x.winner))
+        for x in found
+    ]
+
+
+def many_more_copies(question: AnyQuestion, solution: AnySolution) -> CopiesForCertainty | None:
+    """Copies that are rented for certainty alone, where they are many."""
+    found = copies_for_certainty(question, solution)
+    return None if found is None else CopiesForCertainty(**vars(found))
+
+
+def cheapest_then(question: AnyQuestion, winner: Winner) -> CheapestThen:
+    """Machines that win, with their GPUs."""
+    sold = winner.offer.cloud, winner.offer.instance
+    machine = next(i for i in question.instances if (i.cloud, i.name) == sold)
+    gpus = machine.gpu_count * winner.instance_count
+    return CheapestThen(**winner_of(winner).model_dump(), gpu=machine.accelerator, gpus=gpus)
+
 
 PRECISION = "precision"
 KINDS = {

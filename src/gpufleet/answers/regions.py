@@ -1,10 +1,11 @@
-"""Regions as users get them: ranked, what users meet, what is emitted and what leaves."""
+"""Regions as users get them: ranked, what users meet, what is emitted and what leaves, machines by the hour."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from gpufleet.optimize.mixes.program import is_installed
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import PROBE_S, Reach, RegionKey, percentile_at_users_s, probing
 from gpufleet.optimize.mixes.sending import cheapest_split
+from gpufleet.optimize.mixes.sun import HOURS, Day
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
 from gpufleet.performance.summed_latency import network_delays
@@ -36,7 +38,16 @@ from gpufleet.pricing.energy import per_million_tokens, site_g_co2_per_hour, sit
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, UserNetwork, UserPlace
+from gpufleet.results.regions import (
+    AtUsers,
+    EgressCost,
+    Emitted,
+    HoursOfDay,
+    RegionChoiceRow,
+    RegionLost,
+    UserNetwork,
+    UserPlace,
+)
 from gpufleet.units import GB, HOUR, MEGA
 
 USUAL_AT_USERS = ("ttft", "p95")
@@ -382,3 +393,30 @@ def egress_cost(
         source=None if price is None else price.source,
         as_of=None if price is None else price.as_of,
     )
+
+
+def hours_of_day(posed: Posed, day: Day) -> list[HoursOfDay]:
+    """Hours that have the same machines one after the other; the cost is their mean."""
+    found, at = [], 0
+    for _, group in groupby(day.hours, key=lambda hour: tuple(hour.mix.machines)):
+        alike = list(group)
+        usd = float(np.mean([running_usd(hour) for hour in alike]))
+        end = (at + len(alike) - 1) % HOURS + 1
+        found.append(HoursOfDay(from_hour=at, to_hour=end, machines=machines_in(posed, alike[0]), usd_per_hour=usd))
+        at += len(alike)
+    return found
+
+
+def running_usd(hour: Rated) -> float:
+    """What machines and sending cost in an hour, without starts."""
+    sent = float(np.sum(hour.problem.sending * hour.mix.share))
+    return float(hour.mix.machines @ hour.problem.usd_per_hour) + sent
+
+
+def machines_in(posed: Posed, hour: Rated) -> dict[str, str]:
+    """The machines of every region."""
+    held: dict[str, list[str]] = {}
+    for o in np.flatnonzero(hour.mix.machines):
+        offer = posed.offers[int(o)]
+        held.setdefault(f"{offer.cloud} {offer.region}", []).append(f"{hour.mix.machines[o]:.0f}x {offer.instance}")
+    return {region: " + ".join(machines) for region, machines in held.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of
 from gpufleet.catalog.run_ranges import CLOSED_FORM, load_run_ranges, range_of
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of, statistic_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
-from gpufleet.answers.formulas import PRODUCT, stream_words
-from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.figures import PRODUCT, ranks_of, stream_words
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.candidates import Candidates

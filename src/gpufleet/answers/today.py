@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.answers.rejections import refusals
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.answers.service_figures import capacity_figure, is_tight, latency_figures
 from gpufleet.answers.service_plan import Context
 from gpufleet.domain.instance import Instance

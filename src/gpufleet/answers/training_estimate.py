@@ -1,4 +1,4 @@
-"""One layout of training as users get it: step, memory, how well GPUs are used."""
+"""One layout of training as users get it: step, memory, how well GPUs are used, and whether it fits."""
 
 from __future__ import annotations
 
@@ -7,19 +7,31 @@ from dataclasses import fields
 
 import numpy as np
 
-from gpufleet.answers.terms import explained
+from gpufleet.answers.figures import explained
 from gpufleet.architecture.flops import prompt_score_flop
-from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
+from gpufleet.architecture.linears import num_adapter_parameters
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
 from gpufleet.domain.training_constants import TrainingMemoryConstants
+from gpufleet.domain.verdict import FITS, TIGHT
 from gpufleet.memory.training import TrainingMemory, training_memory, training_terms
+from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, longest_sequence
 from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
 from gpufleet.results.base import Figure
-from gpufleet.results.training import TrainingEstimate, TrainingLayout, TrainingMemoryFigures, TrainingSpeed
+from gpufleet.results.training import (
+    LargestThatFits,
+    OtherStack,
+    TrainingChange,
+    TrainingEstimate,
+    TrainingFit,
+    TrainingLayout,
+    TrainingMemoryFigures,
+    TrainingSpeed,
+)
 
 FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
 """Passes of products over every weight: forward, gradients of inputs, gradients of weights (of which LoRA has none)."""
@@ -137,3 +149,72 @@ def recipe_words(recipe: Recipe) -> str:
     name = {"full": "all weights", "lora": "LoRA", "qlora": "QLoRA"}[recipe.method.value]
     rank = f" rank {recipe.adapter.rank}" if recipe.adapter else ""
     return f"{name}{rank} in {recipe.formats.name}, {recipe.optimizer.name}"
+
+
+def training_fit(
+    place: TrainingPlace, changes: list[TrainingChange], otherwise: list[OtherStack], notes: list[str]
+) -> TrainingFit:
+    """The chosen layout with its memory and its step, the most that fits, and what would help."""
+    q = place.question
+    arch, recipe, machine = q.arch, q.recipe, q.machine
+    adapter = recipe.adapter
+    return TrainingFit(
+        model=arch.name,
+        method=recipe.method.value,
+        verdict=verdict_of(place, otherwise),
+        num_parameters=num_parameters(arch),
+        num_trained_parameters=num_parameters(arch) if adapter is None else num_adapter_parameters(arch, adapter),
+        gpu=machine.accelerator.name,
+        num_gpus=q.num_gpus,
+        num_machines=math.ceil(q.num_gpus / machine.num_gpus),
+        rank=None if adapter is None else adapter.rank,
+        sequence_tokens=recipe.sequence_tokens,
+        longest_sequence_tokens=arch.max_context_tokens,
+        global_batch=q.global_batch,
+        precision=recipe.formats.name,
+        optimizer=recipe.optimizer.name,
+        confidence=q.confidence,
+        num_layouts=place.num_layouts,
+        estimate=training_estimate(place.time, q.memory, []),
+        host_machine=host_name(place),
+        largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
+        changes=changes,
+        otherwise=otherwise,
+        notes=[*notes, *fit_notes(place)],
+    )
+
+
+def verdict_of(place: TrainingPlace, otherwise: list[OtherStack]) -> str:
+    """The verdict of what is assumed; tight where usual software that nobody ruled out does not fit."""
+    verdict = str(place.memory.verdicts[0])
+    return TIGHT if verdict == FITS and not all(stack.is_choice for stack in otherwise) else verdict
+
+
+def fit_notes(place: TrainingPlace) -> list[str]:
+    """What the answer rests on that nobody said."""
+    machine, q = place.question.machine, place.question
+    if q.num_gpus <= machine.num_gpus:
+        return []
+    network = "usual for them, assumed" if machine.network_is_assumed else "the fastest that they are rented with"
+    return [f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}"]
+
+
+def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingChange:
+    """A change with what it takes then."""
+    memory = place.memory
+    return TrainingChange(
+        change=change,
+        flag=flag,
+        layout=layout_figures(place.layouts, 0, place.question.arch.num_layers).label,
+        verdict=str(memory.verdicts[0]),
+        total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
+        device_bytes=float(memory.device_bytes[0]),
+        host_bytes=float(memory.host_bytes[0]),
+        host_need_bytes=float(memory.host_need_bytes[0]),
+        host_machine=host_name(place),
+    )
+
+
+def host_name(place: TrainingPlace) -> str:
+    """The machine type whose memory holds what lies outside of the GPUs, or has most; empty where nothing does."""
+    return "" if place.host is None else place.host.name

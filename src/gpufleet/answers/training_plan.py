@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.answers.asked import Asked
 from gpufleet.answers.job_figures import dated, hazard
+from gpufleet.answers.plan_parts import Asked, machines_of, price_days, price_sources, rejection_counts
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rejections import rejection_counts
-from gpufleet.answers.rented import machines_of
 from gpufleet.answers.training_estimate import layout_figures, memory_figures, speed_figures
 from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters

@@ -6,9 +6,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
 from gpufleet.api.envelope import in_full

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gpufleet.answers.flips import flips_of
-from gpufleet.answers.front import front_of
-from gpufleet.answers.rejections import refusals
-from gpufleet.answers.why_not import best_of, needed_to_serve, price_to_win
+from gpufleet.answers.decoder_service import front_of
+from gpufleet.answers.levers import flips_of
+from gpufleet.answers.other_machines import best_of, needed_to_serve, price_to_win
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.current_date import current_date

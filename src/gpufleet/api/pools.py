@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.pools_estimate import pools_estimate
+from gpufleet.answers.pools import pools_estimate
 from gpufleet.api.configured import configured, understood
 from gpufleet.api.machine_links import gpus_of_machine, is_of, link_words, network_between
 from gpufleet.api.remarks import beyond_context

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.training_estimate import recipe_words
 from gpufleet.answers.training_plan import TrainingContext, training_plan
 from gpufleet.api.demands import checked_confidence

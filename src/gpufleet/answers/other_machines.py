@@ -1,4 +1,4 @@
-"""Why some GPUs are not the answer of a plan."""
+"""Other machines beside the answer of a plan: why they are not it, and at which rates they cost less."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import replace
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.crossover import FIRST, NEITHER, SECOND, Stretch
 from gpufleet.optimize.helping import Plight, is_sensible, limits_together
 from gpufleet.optimize.market import PricedPlacement, bought, effective_price
 from gpufleet.optimize.placement import place_all
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.size import at_limit, needed_together
+from gpufleet.results.comparison import RateRange
 from gpufleet.results.plan import Deployment
 
 WORKABLE_RATIO = 1.5
@@ -81,3 +83,16 @@ def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
         upfront_usd=2 * offer.upfront_usd,
     )
     return replace(priced, offer=dear)
+
+
+def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
+    """The stretches with the names of who is cheaper."""
+    return [
+        RateRange(
+            from_requests_per_s=s.from_requests_per_s,
+            to_requests_per_s=s.to_requests_per_s,
+            cheaper={FIRST: first, SECOND: second}.get(s.cheaper),
+            is_served=s.cheaper != NEITHER,
+        )
+        for s in found
+    ]
