@@ -22,7 +22,7 @@ from gpufleet.optimize.schedule.online import (
 )
 from gpufleet.optimize.schedule.relaxations import relaxations_of
 from gpufleet.optimize.schedule.replanning import Replanning
-from gpufleet.results.online_schedule import PolicyOutcome
+from gpufleet.results.schedule import PolicyOutcome
 from gpufleet.simulate.job_queue import JobQueue, QueuePolicy, Selection, replay_queue
 
 H = 3600.0

@@ -10,7 +10,7 @@ from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.job import JobPlacement
-from gpufleet.results.batch import BatchPlan, JobDeployment
+from gpufleet.results.job import BatchPlan, JobDeployment
 from gpufleet.units import MEGA
 
 

@@ -28,8 +28,7 @@ from gpufleet.pricing.rest_of_bill import line_usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
-from gpufleet.results.base import Figure
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Figure, Launch
 from gpufleet.results.plan import (
     BillCost,
     Deployment,

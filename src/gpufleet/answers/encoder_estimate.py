@@ -10,7 +10,7 @@ from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.catalog import PriceRow
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.encoders import EncoderEstimate
 from gpufleet.units import HOUR, MEGA
 
 FORMULAS = {

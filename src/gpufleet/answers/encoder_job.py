@@ -9,7 +9,7 @@ from gpufleet.answers.job_figures import per_unit, rate_figure, usd_of
 from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.optimize.copies.encoder import EncoderCopies
 from gpufleet.optimize.job import JobPlacement
-from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
+from gpufleet.results.encoders import EncoderBatchPlan, EncoderJobDeployment
 from gpufleet.units import HOUR, MEGA
 
 

@@ -12,7 +12,7 @@ from gpufleet.optimize.copies.encoder import EncoderCopies
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.size import Operation
-from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
+from gpufleet.results.encoders import EncoderDeployment, EncoderServePlan
 from gpufleet.units import HOUR, MEGA
 
 

@@ -18,7 +18,7 @@ from gpufleet.performance.operations import NOTHING, Operation
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure
-from gpufleet.results.explanation import Ceiling, Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
+from gpufleet.results.estimate import Ceiling, Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
 
 FORMULA = "formula"
 KERNEL_WORDS = {"gemm": "product", "elementwise": "pass"}

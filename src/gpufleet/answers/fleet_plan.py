@@ -21,7 +21,7 @@ from gpufleet.optimize.size import operate
 from gpufleet.optimize.together import SharedMachines, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
 

@@ -19,8 +19,7 @@ from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.report.numbers import amount, percent
 from gpufleet.report.words import exact_time
-from gpufleet.results.flips import Flip, FlipWinner
-from gpufleet.results.levers import CertaintyPrice, CheapestThen, CopiesForCertainty, Lever, LimitEdge
+from gpufleet.results.levers import CertaintyPrice, CheapestThen, CopiesForCertainty, Flip, FlipWinner, Lever, LimitEdge
 from gpufleet.results.plan import Deployment, LooserLimit
 from gpufleet.units import in_full
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.schedule import Pool, Run, ScheduledJob
-from gpufleet.results.online_schedule import OnlineRun, PolicyOutcome
-from gpufleet.results.schedule import ScheduledPiece
+from gpufleet.results.schedule import OnlineRun, PolicyOutcome, ScheduledPiece
 from gpufleet.units import HOUR
 
 NINETY_FIFTH = 95

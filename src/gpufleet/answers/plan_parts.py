@@ -15,9 +15,8 @@ from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.report.words import nearest_miss, sentence
 from gpufleet.results.answer import PriceSource
-from gpufleet.results.base import Input
+from gpufleet.results.base import Input, Refused
 from gpufleet.results.plan import RejectionCount
-from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
 
 

@@ -12,7 +12,6 @@ from gpufleet.domain.slo import figure_label
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.simulated_objective import SimulatedObjective
 from gpufleet.results.simulation import (
     Distribution,
     QueueGrowth,
@@ -22,6 +21,7 @@ from gpufleet.results.simulation import (
     Simulation,
     TimeLevel,
 )
+from gpufleet.results.verification import SimulatedObjective
 from gpufleet.simulate.intervals import Estimated
 from gpufleet.simulate.metrics import ClassMeasured, Latencies, Level, LimitMeasured, Measured, sampled
 from gpufleet.units import HOUR

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from gpufleet.domain.requests import Requests
-from gpufleet.results.flips import Flip
-from gpufleet.results.levers import Lever
+from gpufleet.results.levers import Flip, Lever
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.verification import Verification
 

@@ -38,7 +38,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 
 
 def plan_batch(

@@ -32,7 +32,7 @@ from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.encoders import EncoderBatchPlan
 
 
 def plan_encoder_batch(

@@ -32,7 +32,7 @@ from gpufleet.optimize.promise import missed_confidence, solved_as_promised
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.units import PERCENT
 
 

@@ -25,7 +25,7 @@ from gpufleet.optimize.copies.decoder import SolvedWriter
 from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.together import Group, Together, planned_together
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan
 

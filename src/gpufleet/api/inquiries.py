@@ -18,9 +18,9 @@ from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.dated import writer_with_rejections
 from gpufleet.optimize.flips import all_flips
 from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.flips import Flip
+from gpufleet.results.catalog import TokenApi
+from gpufleet.results.levers import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
-from gpufleet.results.token_prices import TokenApi
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"

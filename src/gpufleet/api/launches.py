@@ -23,8 +23,7 @@ from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.memory.overhead import batch_limits, card_limits
 from gpufleet.optimize.replicas import room
 from gpufleet.performance.request_mix import RequestMix
-from gpufleet.results.base import Result
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch, Result
 from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:

@@ -50,9 +50,9 @@ from gpufleet.results.catalog import (
     PriceListing,
     PriceRow,
     RegionListing,
+    TokenPriceListing,
 )
 from gpufleet.results.model_explained import ModelExplained
-from gpufleet.results.token_prices import TokenPriceListing
 from gpufleet.units import GIB, parse_bytes
 
 ROWS_ON_A_PAGE = 40

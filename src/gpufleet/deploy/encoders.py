@@ -11,7 +11,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.runtime import Runtime
 from gpufleet.records import dataclass
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 Words = list[list[str]]
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}

@@ -9,7 +9,7 @@ from gpufleet.deploy import sglang, tensorrt_llm, vllm
 from gpufleet.deploy.languages import shell_command
 from gpufleet.deploy.replica import Replica
 from gpufleet.records import dataclass
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}

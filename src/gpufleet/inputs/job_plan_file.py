@@ -13,8 +13,8 @@ from gpufleet.files import is_file, read_start, read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.plan_file import LARGEST_BYTES
 from gpufleet.inputs.plan_laws import refuse_contradictions, refuse_edited, seal_notes
-from gpufleet.results.batch import BatchPlan
-from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.encoders import EncoderBatchPlan
+from gpufleet.results.job import BatchPlan
 from gpufleet.results.training import TrainingPlan
 
 WHAT = "a plan of a job"

@@ -108,3 +108,49 @@ class ExplainedTerm(Result):
     grade: str = "measured"
     low: float | None = None
     high: float | None = None
+
+
+class Launch(Result):
+    """The command that starts one replica as the answer assumes it, quoted for a shell.
+
+    `arguments` are its words, `groups` how many words stand together (a flag with its value). Where `options_file` is
+    named, a file with `options` must lie beside it first. `documented` names the documentation of the flags,
+    `benchmark` the command that measures the replica while it runs, where the engine has one.
+    `replicas_per_machine`: so many are started on each machine; None where the answer knows of no machine.
+    """
+
+    engine: str
+    documented: str
+    benchmark: str | None = None
+    command: str
+    arguments: list[str]
+    groups: list[int]
+    options_file: str | None = None
+    options: str | None = None
+    replicas_per_machine: int | None = None
+    notes: list[str] = []
+
+
+class Refused(Result):
+    """One candidate that was asked about and rejected: `candidate` is a replica, or what else the reason is about.
+
+    `code` names the rule, `figures` what it compared and `missed_by` what this lacks, in base units; `reason` and
+    `detail` say both in words.
+
+    `shortfall`: bytes that are missing per GPU, or how many times over its limit an objective is; 0 where the reason
+    has no size. `count`: layouts that it stands for.
+    """
+
+    candidate: str
+    code: str = ""
+    figures: dict[str, float | str | None] = {}
+    missed_by: dict[str, float | str | None] = {}
+    reason: str
+    detail: str
+    shortfall: float
+    count: int
+
+    @property
+    def rule(self) -> tuple[object, ...]:
+        """The rule with its figures: equal where the same rule rejected."""
+        return (self.code, *self.figures.items())

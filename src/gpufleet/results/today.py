@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.provenance import day_in_words
-from gpufleet.results.base import Figure, Result
-from gpufleet.results.refused import Refused
+from gpufleet.results.base import Figure, Refused, Result
 from gpufleet.units import HOURS_PER_MONTH
 
 

@@ -13,9 +13,8 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.job_plan_file import read_job_plan
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
-from gpufleet.results.batch import BatchPlan
-from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.results.job import RentedJob
+from gpufleet.results.encoders import EncoderBatchPlan
+from gpufleet.results.job import BatchPlan, RentedJob
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import HOUR, MINUTE, SECONDS
 

@@ -41,8 +41,7 @@ from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.explanation import ExplainedStep
+from gpufleet.results.estimate import ExplainedStep, ServingEstimate
 from gpufleet.results.training import TrainingEstimate
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 
