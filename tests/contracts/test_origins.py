@@ -18,8 +18,7 @@ from gpufleet.ask.spot import words as spot
 from gpufleet.compat.rules_today.memory import MemoryQuestion, memory_answer
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.questions import autoscale, estimate, fields, mix, regions, schedule, simulation, training
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import Request, words_of
+from gpufleet.questions.words import Request, filled, words_of
 from gpufleet.results.base import Input
 
 MODULES = (autoscale, estimate, fields, mix, regions, schedule, simulation, spot, training)

@@ -40,8 +40,7 @@ from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import refuse_out_of_range, words_of
+from gpufleet.questions.words import filled, refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService

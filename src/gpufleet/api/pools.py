@@ -14,7 +14,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, UsageError, named
-from gpufleet.inputs.pool_request import PoolRequest, parse_pool
+from gpufleet.inputs.gpu_request import PoolRequest, parse_pool
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.pools import DECODE, PREFILL, PoolOfCopies, PoolsQuestion, solve_pools

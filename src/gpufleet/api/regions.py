@@ -54,8 +54,7 @@ from gpufleet.performance.network_latency import round_trip
 from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.questions.words import filled, refuse_out_of_range
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import RegionPlan
 from gpufleet.units import KILO, MILLISECOND

@@ -164,7 +164,7 @@ def memory(
     """Memory of a model by part; by default the seed's example of 7B."""
     parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
-    from gpufleet.questions.said import filled
+    from gpufleet.questions.words import filled
     from gpufleet.units import parse_tokens
 
     question = filled(
@@ -199,7 +199,7 @@ def runtime(
     """Time, cost and energy of tokens on a GPU; then hours to train on 100M tokens."""
     parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
-    from gpufleet.questions.said import filled
+    from gpufleet.questions.words import filled
     from gpufleet.units import GB, parse_bytes, parse_count, parse_ratio
 
     question = filled(
@@ -233,7 +233,7 @@ def scaling(
     """Memory, efficiency and speedup of several GPUs, by strategy."""
     from gpufleet.compat.rules.scaling import strategy_of
     from gpufleet.compat.rules_today.scaling import ScalingQuestion, half_precision_gb, scaling_answer
-    from gpufleet.questions.said import filled
+    from gpufleet.questions.words import filled
     from gpufleet.units import GB, parse_bytes, parse_ratio
 
     question = filled(
@@ -267,7 +267,7 @@ def gpus(
     """Number of GPUs for inference and training, and the size class of a model."""
     parameters, model = sized(size, parameters, model)
     from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
-    from gpufleet.questions.said import filled
+    from gpufleet.questions.words import filled
     from gpufleet.units import GB, parse_bytes, parse_corpus, parse_duration, parse_tokens
 
     question = filled(
@@ -312,7 +312,7 @@ def savings(
 ) -> None:
     """Monthly costs, and what spot, commitment and switching off save."""
     from gpufleet.compat.rules_today.savings import SavingsQuestion, parse_night, savings_answer
-    from gpufleet.questions.said import filled
+    from gpufleet.questions.words import filled
     from gpufleet.units import parse_ratio
 
     question = filled(

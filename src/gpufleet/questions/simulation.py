@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
+from gpufleet.questions.estimate import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
 from gpufleet.questions.words import (
     BESIDE,
@@ -23,6 +23,7 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    again,
     flag_of,
     optional,
     plain,
@@ -101,15 +102,9 @@ class Traffic(Request):
     several models; a `rate` beside it is the mean that they are scaled to.
     """
 
-    rate: float | None = field(
-        default=None,
-        metadata=said_by(
-            replace(RATE, says="Requests per time: 50/s, 3000/min.", what="the rate", bounds=REQUESTS_PER_S)
-        ),
-    )
-    trace: str | NamedPath | None = field(
-        default=None,
-        metadata=said_by(replace(TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests.")),
+    rate: float | None = again(RATE, says="Requests per time: 50/s, 3000/min.", what="the rate", bounds=REQUESTS_PER_S)
+    trace: str | NamedPath | None = again(
+        TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests."
     )
     rates: str | NamedPath | None = optional(
         text("FILE"), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
@@ -117,10 +112,8 @@ class Traffic(Request):
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the rates, where they are of several models.", LOAD, label="rates of"
     )
-    input_tokens: float | TokenCounts | None = field(
-        default=None, metadata=said_by(replace(IN, says="Tokens of a prompt: 1000, 8k, mean=900,p95=3000."))
-    )
-    output_tokens: float | TokenCounts | None = field(default=None, metadata=said_by(OUT))
+    input_tokens: float | TokenCounts | None = again(IN, says="Tokens of a prompt: 1000, 8k, mean=900,p95=3000.")
+    output_tokens: float | TokenCounts | None = again(OUT)
     arrival: str | None = optional(
         text("NAME"), "poisson (default), gamma (--burstiness), fixed, or burst (all at once).", LOAD
     )
@@ -131,15 +124,8 @@ class Traffic(Request):
         what="the burstiness",
         bounds=Bounds(LEAST_BURSTINESS, MOST_BURSTINESS, ""),
     )
-    requests: float | None = field(
-        default=None,
-        metadata=said_by(
-            replace(
-                REQUESTS,
-                says="How many: 500, 100k; default 10k, or the whole trace.",
-                bounds=Bounds(1, MOST_REQUESTS, ""),
-            )
-        ),
+    requests: float | None = again(
+        REQUESTS, says="How many: 500, 100k; default 10k, or the whole trace.", bounds=Bounds(1, MOST_REQUESTS, "")
     )
     duration_s: float | None = optional(
         time_like("'10min' or '24h'"),
@@ -422,10 +408,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
     TTFT has settled.
     """
 
-    slo: str | Slo | None = field(
-        default=None,
-        metadata=said_by(replace(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")),
-    )
+    slo: str | Slo | None = again(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")
     edited: bool = flag_of(EDITED)
     warm_up_s: float | None = optional(
         Kind("TIME", time_or_none, unit="s"),

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
 
 from gpufleet.errors import UsageError
-from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.units import (
     DAY,
@@ -31,6 +30,49 @@ from gpufleet.units import (
     parse_usd,
     parse_usd_per_hour,
 )
+
+S = TypeVar("S", bound="Spoken")
+
+
+class KeepsWhatIsSaid(type):
+    """Makes questions that know which of their fields somebody filled; a copy knows what its original did."""
+
+    def __call__(cls, *values: Any, **said: Any) -> Any:
+        """A question, with the names of the fields that it is made with; None says nothing."""
+        if "said" not in said:
+            in_order = [f.name for f in fields(cls) if f.init and not f.kw_only]  # type: ignore[arg-type]
+            filled = {**dict(zip(in_order, values, strict=False)), **said}
+            said["said"] = frozenset(name for name, value in filled.items() if value is not None)
+        return super().__call__(*values, **said)
+
+
+@dataclass(frozen=True)
+class Spoken(metaclass=KeepsWhatIsSaid):
+    """A question whose fields somebody fills. `said` are those that somebody did, with their default too.
+
+    `preferred` are those that the user's configuration filled. They change nothing but the origin that the answer
+    states.
+    """
+
+    said: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+    preferred: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+
+    def origin(self, name: str, otherwise: str = "default") -> str:
+        """Where the value of a field came from: 'given' where somebody filled it, `otherwise` where nobody did."""
+        if name in self.preferred:
+            return "preference"
+        return "given" if name in self.said else otherwise
+
+
+def filled(question: S, /, **values: Any) -> S:
+    """A question with further fields said; None says nothing.
+
+    >>> filled(Spoken()).said
+    frozenset()
+    """
+    found = {name: value for name, value in values.items() if value is not None}
+    return replace(question, **found, said=question.said | frozenset(found))
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -154,6 +196,16 @@ def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
 optional = as_field(Word)
 
 
+def again(row: Word[Any], **about: Any) -> Any:
+    """A field that may be left unsaid, of a word that stands elsewhere too, with what is said of it here."""
+    return field(default=None, metadata=said_by(replace(row, **about)))
+
+
+def as_in(question: type[Request], name: str, **about: Any) -> Any:
+    """The same of a word of another question."""
+    return again(words_of(question)[name], **about)
+
+
 def usual(value: T, kind: Kind[T], says: str, heading: str, **about: Any) -> T:
     """A field that a word fills, with the value that it has where nobody says it."""
     made: T = field(default=value, metadata=said_by(Word(kind, says, heading, **about)))
@@ -271,9 +323,9 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-def flag_word(says: str, heading: str, comes_last: bool = False) -> Word[bool]:
+def flag_word(says: str, heading: str, **about: Any) -> Word[bool]:
     """A word that stands where its option is typed."""
-    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
+    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, **about)
 
 
 def flag_of(row: Word[bool]) -> bool:
@@ -282,9 +334,9 @@ def flag_of(row: Word[bool]) -> bool:
     return stands
 
 
-def flag(says: str, heading: str, comes_last: bool = False) -> bool:
+def flag(says: str, heading: str, **about: Any) -> bool:
     """The same of a word that no other question has."""
-    return flag_of(flag_word(says, heading, comes_last))
+    return flag_of(flag_word(says, heading, **about))
 
 
 EDITED = flag_word("Of a plan file that was edited: plan its question again, and use none of its figures.", BESIDE)

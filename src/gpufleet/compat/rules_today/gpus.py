@@ -32,7 +32,7 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import UsageError
-from gpufleet.questions.said import Spoken
+from gpufleet.questions.words import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, duration, gib, ranged_duration
 from gpufleet.results.base import Figure, Input

@@ -15,7 +15,7 @@ from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions
 from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, training_notes
 from gpufleet.domain.training import one_layout
 from gpufleet.provenance import Grade
-from gpufleet.questions.said import Spoken
+from gpufleet.questions.words import Spoken
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult

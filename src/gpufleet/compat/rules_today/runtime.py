@@ -37,7 +37,7 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.questions.said import Spoken
+from gpufleet.questions.words import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input

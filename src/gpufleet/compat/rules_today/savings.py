@@ -26,7 +26,7 @@ from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, e
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
-from gpufleet.questions.said import Spoken
+from gpufleet.questions.words import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd, usd_per_hour
 from gpufleet.results.base import Figure

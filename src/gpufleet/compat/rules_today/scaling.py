@@ -9,7 +9,7 @@ from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculat
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
-from gpufleet.questions.said import Spoken
+from gpufleet.questions.words import Spoken
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
