@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
-from gpufleet.deploy.launch import launch, written_fraction
-from gpufleet.deploy.replica import Replica
+from gpufleet.deploy.launch import Replica, launch, written_fraction
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray, Floats

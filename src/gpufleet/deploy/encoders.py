@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from gpufleet.deploy.languages import shell_command
-from gpufleet.deploy.replica import NO_CHECKPOINT
+from gpufleet.deploy.launch import NO_CHECKPOINT
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.runtime import Runtime
