@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpufleet.answers.figures import ranks_of
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.domain.bill import BillLine
@@ -28,7 +27,7 @@ from gpufleet.pricing.rest_of_bill import line_usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
-from gpufleet.results.base import Figure, Launch
+from gpufleet.results.base import Figure, Launch, Ranks
 from gpufleet.results.plan import (
     BillCost,
     Deployment,
@@ -82,7 +81,7 @@ def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operati
 def layout_of(copies: Replicas, row: int) -> dict[str, Any]:
     """How a replica is spread, and what its cache is kept in."""
     layout = copies.layout(row)
-    return {"kv_precision": copies.kv_precision(row), "layout": layout.label, "ranks": ranks_of(layout)}
+    return {"kv_precision": copies.kv_precision(row), "layout": layout.label, "ranks": Ranks.made_of(layout)}
 
 
 SERVICE = ServiceKind(ServePlan, Deployment, of_plan, of_row)
@@ -227,15 +226,8 @@ def rest_of_bill(d: RentedService, mean_requests_per_s: float, lines: Iterable[B
 
 def bill_cost(line: BillLine, d: RentedService, mean_requests_per_s: float) -> BillCost:
     """One line at the machines of a deployment and a rate, both over all hours."""
-    return BillCost(
-        line=line.name,
-        quantity=line.quantity,
-        unit=line.unit,
-        per=line.per.value,
-        unit_usd=line.unit_usd,
-        usd_per_month=line_usd_per_month(line, d.mean_instance_count, mean_requests_per_s),
-        source=line.source,
-    )
+    usd_per_month = line_usd_per_month(line, d.mean_instance_count, mean_requests_per_s)
+    return BillCost.made_of(line, line=line.name, usd_per_month=usd_per_month)
 
 
 def front_of(question: WriterQuestion, solution: WriterSolution, figure: str) -> Front:

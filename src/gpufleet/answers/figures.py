@@ -5,9 +5,8 @@ from __future__ import annotations
 from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.cold_start import ColdStart, StartStage
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.layout import Layout
 from gpufleet.provenance import Term
-from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
+from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.cold_start import ColdStartResult, StartStageResult
 from gpufleet.units import MICROSECOND
 
@@ -25,17 +24,7 @@ def spread_of(figure: Figure) -> Spread:
 
 def explained(term: Term) -> ExplainedTerm:
     """A term with its formula, the numbers put in, and the name of its grade."""
-    return ExplainedTerm(
-        name=term.name,
-        value=term.value,
-        unit=term.unit,
-        formula=term.formula,
-        inputs=term.inputs,
-        source=term.source,
-        grade=term.grade.label,
-        low=term.low,
-        high=term.high,
-    )
+    return ExplainedTerm.made_of(term, grade=term.grade.label)
 
 
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
@@ -44,11 +33,6 @@ PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product cur
 def stream_words(formula: StreamFormula) -> str:
     """The formula of kernels that only move memory."""
     return f"{formula.fixed_s.value / MICROSECOND:g} us + bytes / ({formula.bandwidth_ratio.value:g} bandwidth)"
-
-
-def ranks_of(layout: Layout) -> Ranks:
-    """The ranks of a layout."""
-    return Ranks(tp=layout.tp, pp=layout.pp, ep=layout.ep, attention_dp=layout.attention_dp)
 
 
 def cold_start_result(

@@ -126,13 +126,12 @@ def _users_by_precision(option: PrecisionOption, report: FitReport) -> UsersByPr
 
 
 def _fitting_change(change: Change, q: FitQuestion) -> FittingChange:
-    bare = FittingChange(
-        what=change.what,
+    bare = FittingChange.made_of(
+        change,
+        change.placement,
         gpus=f"{change.num_gpus}x {q.accelerator.name}",
         layout=change.placement.layout.label,
         verdict=str(change.placement.budget.verdict),
-        users=change.placement.users,
-        lowers_quality=change.lowers_quality,
     )
     return bare if change.offer is None else bare.model_copy(update=_price(change.offer))
 

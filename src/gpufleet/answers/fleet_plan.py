@@ -88,12 +88,8 @@ def held_by_model(
 
 def missing_machines(found: Shortfall) -> MissingMachines:
     """An offer of which too little can be had."""
-    offer = found.offer
-    return MissingMachines(
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        price_kind=offer.price_kind.value,
+    return MissingMachines.made_of(
+        found.offer,
         can_be_had=round(found.can_be_had),
         needed=math.ceil(found.needed),
         gpu_quota=None if found.quota is None else found.quota.name,
@@ -115,12 +111,11 @@ def tenant_plan(tenant: Tenant, question: WriterQuestion, solution: WriterSoluti
     context, row, copies = Context.of(question, solution), tenant.row, solution.copies
     running = operate(solution.found, row, question.demand.workload.rate_requests_per_s / tenant.replicas)
     grade, floors_s = context.grades[row].label, copies.floors_s(row)
-    return TenantPlan(
+    return TenantPlan.made_of(
+        tenant,
         latency=latency_figures(solution.found, row, running, context.bounds, grade, floors_s),
         plan=tenant.model,
         model=question.model.name,
-        replicas=tenant.replicas,
         layout=solution.copies.layout(tenant.row).label,
         weight_format=solution.copies.weights(tenant.row),
-        gpus_per_replica=tenant.gpus_per_replica,
     )

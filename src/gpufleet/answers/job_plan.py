@@ -43,7 +43,7 @@ class JobContext(Generic[C_co]):
 class JobKind(Generic[C, R, P]):
     """What jobs of one kind of model say beyond any job: their types, and figures of the plan and of a row."""
 
-    plan: Callable[..., P]
+    plan: type[P]
     row: Callable[..., R]
     of_plan: Callable[[JobContext[C]], dict[str, Any]]
     of_row: Callable[[JobContext[C], JobPlacement], dict[str, Any]]
@@ -59,17 +59,12 @@ def job_plan(kind: JobKind[C, R, P], context: JobContext[C], asked: Asked) -> P:
     undated, unmeasured = (
         [] if p is None else [job_deployment(kind, context, p)] for p in (solution.undated, solution.unmeasured)
     )
-    return kind.plan(
+    return kind.plan.made_of(
+        job,
+        asked,
         model=question.service.model.name,
         num_parameters=question.service.model.num_parameters,
-        requests=job.requests,
-        deadline_s=job.deadline_s,
-        startup_s=job.startup_s,
-        period_s=job.period_s,
         headroom_wanted_ratio=job.headroom_ratio,
-        confidence=job.confidence,
-        missed_confidence=asked.missed_confidence,
-        inputs=asked.inputs,
         deployments=deployments,
         rejections=rejection_counts(solution.rejections),
         num_layouts=solution.copies.num_layouts,
@@ -79,7 +74,6 @@ def job_plan(kind: JobKind[C, R, P], context: JobContext[C], asked: Asked) -> P:
         unmeasured_alternative=next(iter(unmeasured), None),
         price_sources=price_sources(price_days([*deployments, *undated, *unmeasured]), asked.sources),
         notes=[*asked.notes, *hazard_notes(question.interruptions, deployments, asked.sources)],
-        input_hash=asked.input_hash,
         **kind.of_plan(context),
     )
 

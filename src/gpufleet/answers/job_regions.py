@@ -57,7 +57,7 @@ def job_region_plan(told: JobFacts) -> JobRegionPlan:
         job=job_words(plan),
         deadline_s=plan.deadline_s,
         ways=[f"{way.machines}x {way.instance.cloud} {way.instance.name}" for way in told.ways],
-        planned=OfferedMachines(**{name: getattr(plan.deployments[0], name) for name in OfferedMachines.model_fields}),
+        planned=OfferedMachines.made_of(plan.deployments[0]),
         moved=told.moved,
         regions=rows,
         changes=[LeastChange(limit=n, asked=told.most[n], needed=needed) for n, needed in told.changes.items()],
@@ -139,17 +139,8 @@ def kind_prices(offers: Sequence[Offer], chosen: Offer) -> Iterator[KindPrice]:
     for offer in sorted(offers, key=effective_price):
         if offer.is_dated and (offer.cloud, offer.region, offer.instance) == here:
             cheapest.setdefault(offer.price_kind.value, offer)
-    for kind, offer in cheapest.items():
-        yield KindPrice(
-            price_kind=kind,
-            usd_per_hour=effective_price(offer),
-            basis=offer.basis.value,
-            source=offer.source,
-            as_of=offer.as_of,
-            first_seen=offer.first_seen,
-            interruption=offer.interruption,
-            doubt=offer.doubt,
-        )
+    for offer in cheapest.values():
+        yield KindPrice.made_of(offer, usd_per_hour=effective_price(offer))
 
 
 def notes(rows: Sequence[JobRegionRow]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def run_result(job: ScheduledJob, run: Run, took_ratio: float) -> OnlineRun:
         pool=job.ways[run.way].pool,
         gpus=job.ways[run.way].gpus,
         arrival_s=job.earliest_s,
-        pieces=[ScheduledPiece(start_s=piece.start_s, end_s=piece.end_s) for piece in run.pieces],
+        pieces=[ScheduledPiece.made_of(piece) for piece in run.pieces],
         completion_s=completion,
         late_s=late if late > A_SHARE * run.end_s else 0.0,
         slowdown=completion / alone,

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpufleet.answers.figures import ranks_of
 from gpufleet.answers.serving_estimate import (
     Replica,
     explained_terms,
@@ -28,7 +27,7 @@ from gpufleet.performance.serving import decode_load
 from gpufleet.performance.uncertainty import grades
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
-from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 from gpufleet.results.pools import Handover, Pool, PooledDeployment, PooledMachines, PooledServing
 
@@ -138,12 +137,11 @@ def pool_figures(pool: PoolOfCopies, solution: PoolsSolution, name: str) -> Pool
     other = carried[DECODE if name == PREFILL else PREFILL]
     low, high = factors(solution.bounds()["ttft" if name == PREFILL else "tpot"])
     grade = Grade(int(grades(model)[0])).label
-    return Pool(
-        copies=pool.copies,
-        gpu=pool.gpu,
+    return Pool.made_of(
+        pool,
         num_gpus=pool.layout.num_devices,
         layout=pool.layout.label,
-        ranks=ranks_of(pool.layout),
+        ranks=Ranks.made_of(pool.layout),
         verdict=room.verdict,
         grade=grade,
         carried_requests_per_s=Figure.between(carried[name], "1/s", carried[name] / high, carried[name] / low, grade),
@@ -180,33 +178,30 @@ def pooled_deployment(copies: Replicas, found: PooledPlacement, answer_usd_per_h
     prefill = pooled_machines(copies, found.prefill, found.machines[0], found.carried_per_s[0])
     decode = pooled_machines(copies, found.decode, None if shared else found.machines[1], found.carried_per_s[1])
     row = found.decode.row
-    return PooledDeployment(
+    return PooledDeployment.made_of(
+        found,
         prefill=prefill,
         decode=decode,
         engine=copies.engine(row),
         weight_format=copies.weights(row),
         kv_precision=copies.kv_precision(row),
-        usd_per_hour=found.usd_per_hour,
         usd_per_month=float(usd_per_month(found.usd_per_hour)),
         cost_ratio=None if answer_usd_per_hour is None else found.usd_per_hour / answer_usd_per_hour,
         planned_s=dict(found.planned_s),
-        handover_s=found.handover_s,
     )
 
 
 def pooled_machines(copies: Replicas, pool: PlacedPool, machines: int | None, carried_per_s: float) -> PooledMachines:
     """The copies of one pool and what they stand on."""
     layout, offer = copies.layout(pool.row), pool.offer
-    return PooledMachines(
-        copies=pool.copies,
+    return PooledMachines.made_of(
+        pool,
+        offer,
         gpu=copies.gpu(pool.row).name,
         num_gpus=layout.num_devices,
         layout=layout.label,
-        cloud=offer.cloud,
-        region=offer.region,
         instance=offer.instance,
         machines=machines,
-        price_kind=offer.price_kind.value,
         price_source=offer.source,
         price_as_of=offer.as_of if offer.is_dated else None,
         carried_requests_per_s=carried_per_s,

@@ -73,12 +73,8 @@ Facts = Mapping[RegionKey, RegionFacts]
 def user_places(reach: Reach | None) -> list[UserPlace]:
     """Users by place."""
     return [
-        UserPlace(
-            name=group.place.name,
-            share_ratio=group.share_ratio,
-            latitude_degrees=group.place.latitude_degrees,
-            longitude_degrees=group.place.longitude_degrees,
-            stays_in=sorted(f"{cloud} {region}" for cloud, region in group.stays_in or ()),
+        UserPlace.made_of(
+            group, group.place, stays_in=sorted(f"{cloud} {region}" for cloud, region in group.stays_in or ())
         )
         for group in (() if reach is None else reach.users)
     ]

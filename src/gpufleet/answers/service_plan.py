@@ -57,7 +57,7 @@ class Context(Generic[C_co]):
 class ServiceKind(Generic[C, R, P]):
     """What services of one kind of model say beyond any service: their types, and figures of the plan and of a row."""
 
-    plan: Callable[..., P]
+    plan: type[P]
     row: Callable[..., R]
     of_plan: Callable[[Context[C]], dict[str, Any]]
     of_row: Callable[[Context[C], PricedPlacement, Operation], dict[str, Any]]
@@ -75,7 +75,8 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
     deployments = [deployment(kind, context, priced) for priced in solution.ranked[: asked.num_rows]]
     beside = cheaper_if_true(question, solution)
     undated = [] if beside is None else [deployment(kind, context, beside)]
-    return kind.plan(
+    return kind.plan.made_of(
+        asked,
         model=question.model.name,
         num_parameters=question.model.num_parameters,
         rate_requests_per_s=demand.workload.rate_requests_per_s,
@@ -83,9 +84,7 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         headroom_wanted_ratio=demand.headroom_ratio,
         busiest_requests_per_s=demand.busiest_requests_per_s or None,
         confidence=demand.confidence,
-        missed_confidence=asked.missed_confidence,
         for_certainty=many_more_copies(question, solution),
-        inputs=asked.inputs,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         deployments=deployments,
         rejections=rejection_counts(solution.rejections),
@@ -95,8 +94,6 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         num_offers=len(question.offers) + len(question.undated),
         price_sources=price_sources(price_days([*deployments, *undated]), asked.sources),
         undated_alternative=next(iter(undated), None),
-        notes=asked.notes,
-        input_hash=asked.input_hash,
         **kind.of_plan(context),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
-from gpufleet.answers.figures import PRODUCT, ranks_of, stream_words
+from gpufleet.answers.figures import PRODUCT, stream_words
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.candidates import Candidates
@@ -109,7 +109,7 @@ def replica_of(model: StepModel) -> Replica:
         gpu=palette.accelerators[c.accelerator[0]].name,
         num_gpus=int(c.num_devices[0]),
         layout=_layout(c).label,
-        ranks=ranks_of(_layout(c)),
+        ranks=Ranks.made_of(_layout(c)),
         engine=palette.engines[0].name,
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,

@@ -158,22 +158,20 @@ def training_fit(
     q = place.question
     arch, recipe, machine = q.arch, q.recipe, q.machine
     adapter = recipe.adapter
-    return TrainingFit(
+    return TrainingFit.made_of(
+        q,
+        recipe,
         model=arch.name,
         method=recipe.method.value,
         verdict=verdict_of(place, otherwise),
         num_parameters=num_parameters(arch),
         num_trained_parameters=num_parameters(arch) if adapter is None else num_adapter_parameters(arch, adapter),
         gpu=machine.accelerator.name,
-        num_gpus=q.num_gpus,
         num_machines=math.ceil(q.num_gpus / machine.num_gpus),
         rank=None if adapter is None else adapter.rank,
-        sequence_tokens=recipe.sequence_tokens,
         longest_sequence_tokens=arch.max_context_tokens,
-        global_batch=q.global_batch,
         precision=recipe.formats.name,
         optimizer=recipe.optimizer.name,
-        confidence=q.confidence,
         num_layouts=place.num_layouts,
         estimate=training_estimate(place.time, q.memory, []),
         host_machine=host_name(place),

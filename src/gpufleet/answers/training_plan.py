@@ -20,7 +20,6 @@ from gpufleet.performance.training import step_terms
 from gpufleet.pricing.energy import kwh_per_hour
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.provenance import Source
-from gpufleet.records import dataclass
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import PlayedOnSpot
@@ -32,55 +31,39 @@ BUSY_RATIO = 0.85
 """Share of the board power that training draws: between 0.75 and 0.95 of it in published runs; judgement."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingContext:
-    """What turns placements into deployments."""
-
-    question: TrainingQuestion
-    solution: TrainingSolution
-
-
-def training_plan(context: TrainingContext, asked: Asked) -> TrainingPlan:
+def training_plan(q: TrainingQuestion, solution: TrainingSolution, asked: Asked) -> TrainingPlan:
     """The answer: so many deployments, cheapest first, with everything that was rejected."""
-    q, solution = context.question, context.solution
     goal, recipe, arch = q.goal, q.recipe, q.arch
     rows = [deployment(q, p) for p in solution.ranked[: asked.num_rows]]
     others = {name: getattr(solution, name) for name in ("undated", "unmeasured", "faster", "steady")}
     beside = {name: None if p is None else deployment(q, p) for name, p in others.items()}
     shown = [*rows, *filter(None, beside.values())]
     trained = num_parameters(arch) if recipe.adapter is None else num_adapter_parameters(arch, recipe.adapter)
-    return TrainingPlan(
+    return TrainingPlan.made_of(
+        goal,
+        solution,
+        asked,
+        recipe,
         model=arch.name,
         method=recipe.method.value,
         num_parameters=num_parameters(arch),
         num_active_parameters=num_active_parameters(arch),
         num_trained_parameters=trained,
-        tokens=goal.tokens,
-        sequence_tokens=recipe.sequence_tokens,
-        global_batch=goal.global_batch,
         precision=recipe.formats.name,
         optimizer=recipe.optimizer.name,
         checkpoint_bytes=checkpoint_bytes(arch, recipe),
         requests=goal.steps(recipe) * goal.global_batch,
-        deadline_s=goal.deadline_s,
-        startup_s=goal.startup_s,
         headroom_wanted_ratio=goal.headroom_ratio,
         confidence=goal.confidence if asked.missed_confidence is None else 0.5,
-        missed_confidence=asked.missed_confidence,
-        inputs=asked.inputs,
         deployments=rows,
         rejections=rejection_counts(solution.rejections),
-        num_layouts=solution.num_layouts,
-        num_configurations=solution.num_configurations,
         num_offers=len(q.offers),
         undated_alternative=beside["undated"],
         unmeasured_alternative=beside["unmeasured"],
         faster=beside["faster"],
         steady=beside["steady"],
-        least_gpus=solution.least_gpus,
         price_sources=price_sources(price_days(shown), asked.sources),
         notes=[*asked.notes, *run_notes(q, rows, asked.sources)],
-        input_hash=asked.input_hash,
     )
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from gpufleet.provenance import WIDEST_RATIO
 
 SCHEMA_VERSION = "1"
+R = TypeVar("R", bound="Result")
+MISSING = object()
+
+
+def value_of(parts: Sequence[object], name: str) -> object:
+    """The attribute of the first part that has it, of an enumeration its value; MISSING where none has."""
+    found = next((value for part in parts if (value := getattr(part, name, MISSING)) is not MISSING), MISSING)
+    return found.value if isinstance(found, Enum) else found
 
 
 class Result(BaseModel):
@@ -24,6 +34,16 @@ class Result(BaseModel):
         Python 3.13.0 crashes where the names of whoever calls are read too, and that is a comprehension.
         """
         return super().model_rebuild(**{"_types_namespace": {}, **how})
+
+    @classmethod
+    def made_of(cls: type[R], *parts: object, **said: Any) -> R:
+        """A result whose fields are attributes of parts, of the first that has one of the name; or what is said apart.
+
+        >>> Input.made_of(Figure(value=1.0, unit="s"), name="work", origin="given", value="1 s").origin
+        'given'
+        """
+        found = {name: value_of(parts, name) for name in cls.model_fields if name not in said}
+        return cls(**said, **{name: value for name, value in found.items() if value is not MISSING})
 
 
 class Judged(Result):
