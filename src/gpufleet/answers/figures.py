@@ -5,15 +5,17 @@ from __future__ import annotations
 from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.cold_start import ColdStart, StartStage
 from gpufleet.domain.interruption import Spread
+from gpufleet.memory.band import Band
 from gpufleet.provenance import Term
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.cold_start import ColdStartResult, StartStageResult
 from gpufleet.units import MICROSECOND
 
 
-def spread_figure(spread: Spread, unit: str, grade: str) -> Figure:
-    """A spread in its unit."""
-    return Figure(value=spread.expected, unit=unit, low=spread.low, high=spread.high, grade=grade)
+def spread_figure(spread: Spread | Band, unit: str, grade: str) -> Figure:
+    """A spread, or a band of one row, in its unit."""
+    low, expected, high = float(spread.low), float(spread.expected), float(spread.high)
+    return Figure(value=expected, unit=unit, low=low, high=high, grade=grade)
 
 
 def spread_of(figure: Figure) -> Spread:

@@ -57,7 +57,7 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "usd_per_thousand_requests": per_unit(usd, ranges.requests / KILO),
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
         **hazard(ranges.interruptions, p.offer, p.per_hour),
-        **played_words(p, ranges),
+        **({} if p.play is None else {"played": played_on_spot(p.play, seldom_usd(ranges, p).value)}),
         "repeated_ratio": max(1 - (ranges.job.startup_s + p.work_s) / used.value, 0.0),
         "binding": what_binds(ranges.job, p),
         "binding_limit": limit_words(what_binds(ranges.job, p)),
@@ -107,11 +107,6 @@ def usd_per_month_of(usd: float, job: Job) -> float | None:
     return None if job.period_s is None else float(usd_per_month(usd / (job.period_s / HOUR)))
 
 
-def played_words(p: JobPlacement, ranges: JobRanges) -> dict[str, Any]:
-    """What drawn markets make of a job on spot; nothing of one that was not played."""
-    return {} if p.play is None else {"played": played_on_spot(p.play, seldom_usd(ranges, p).value)}
-
-
 def used_s(ranges: JobRanges, p: JobPlacement) -> Figure:
     """What each machine runs: fast and rarely interrupted, as expected, slow and often interrupted; or as played."""
     seldom = over_speeds(ranges, p, p.used_s)
@@ -132,7 +127,7 @@ def usd_of(ranges: JobRanges, p: JobPlacement) -> Figure:
 
 def seldom_usd(ranges: JobRanges, p: JobPlacement) -> Figure:
     """What the job costs where machines are taken away at the rate of their cloud's advisor alone."""
-    return in_usd(p, over_speeds(ranges, p, p.paid_s))
+    return over_speeds(ranges, p, p.paid_s).changed(p.usd, "USD")
 
 
 def over_speeds(ranges: JobRanges, p: JobPlacement, time_s: Callable[[float, float, float], float]) -> Figure:
@@ -158,16 +153,9 @@ def seconds(ranges: JobRanges, row: int, low: float, expected: float, high: floa
     return Figure(value=expected, unit="s", low=low, high=high, grade=ranges.grades[row])
 
 
-def in_usd(p: JobPlacement, paid: Figure) -> Figure:
-    """What a paid time costs."""
-    low, high = (p.usd(end if end is not None else paid.value) for end in (paid.low, paid.high))
-    return Figure(value=p.usd(paid.value), unit="USD", low=low, high=high, grade=paid.grade)
-
-
 def per_unit(usd: Figure, units: float) -> Figure:
     """What a unit of the job costs."""
-    ends = {name: None if (end := getattr(usd, name)) is None else end / units for name in ("low", "high")}
-    return usd.model_copy(update={"value": usd.value / units, **ends})
+    return usd.changed(lambda whole: whole / units)
 
 
 def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:

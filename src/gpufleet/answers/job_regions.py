@@ -96,7 +96,7 @@ def job_row(told: JobFacts, at: JobAt) -> dict[str, Any]:
     offer, rule = at.offer, Grade.ROOFLINE.label
     return {
         "machines": OfferedMachines(**of_offer(at)),
-        "usd": plus(machines_usd(at), at.site.moved_usd),
+        "usd": machines_usd(at).changed(lambda usd: usd + at.site.moved_usd),
         "moved_usd": at.site.moved_usd,
         "is_moved_known": at.site.is_moved_known,
         "done_s": done(at),
@@ -124,12 +124,6 @@ def done(at: JobAt) -> Figure:
     """When it is done."""
     seldom = spread_figure(at.done_s, "s", at.way.grade)
     return seldom if at.play is None else played_figure(at.play.elapsed_s, seldom)
-
-
-def plus(figure: Figure, more: float) -> Figure:
-    """A figure and its ends with an amount more."""
-    ends = {end: None if (value := getattr(figure, end)) is None else value + more for end in ("low", "high")}
-    return figure.model_copy(update={"value": figure.value + more, **ends})
 
 
 def kind_prices(offers: Sequence[Offer], chosen: Offer) -> Iterator[KindPrice]:

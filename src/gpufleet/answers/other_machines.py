@@ -88,9 +88,8 @@ def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
 def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
     """The stretches with the names of who is cheaper."""
     return [
-        RateRange(
-            from_requests_per_s=s.from_requests_per_s,
-            to_requests_per_s=s.to_requests_per_s,
+        RateRange.made_of(
+            s,
             cheaper={FIRST: first, SECOND: second}.get(s.cheaper),
             is_served=s.cheaper != NEITHER,
         )

@@ -57,7 +57,7 @@ def serving_estimate(
     tpot = factors(bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)))
     ttft = factors(bounds["ttft"])
     grade = replica["grade"]
-    terms = decode_terms(question, solution, grade)
+    terms = explained_terms(model, solution.decode_terms(lengths), grade)
     binding = what_binds(question, solution, terms)
     first, later = float(serving.ttft_s[0]), float(serving.tpot_s[0])
     whole = first + (float(lengths.output_tokens) - 1) * later
@@ -185,11 +185,6 @@ def what_binds(question: EstimateQuestion, solution: EstimateSolution, terms: li
     if waiting:
         return ENGINE_LIMIT if solution.limited_by_engine else ROOM
     return terms[0].name
-
-
-def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
-    """Kernel seconds of one decode step by operator, largest first."""
-    return explained_terms(solution.model, solution.decode_terms(question.lengths), grade)
 
 
 def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: str) -> list[ExplainedTerm]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from gpufleet.answers.serving_estimate import Replica
-from gpufleet.domain.arrays import AnyArray
 from gpufleet.domain.replay import Replay
 from gpufleet.domain.slo import figure_label
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
@@ -23,7 +22,7 @@ from gpufleet.results.simulation import (
 )
 from gpufleet.results.verification import SimulatedObjective
 from gpufleet.simulate.intervals import Estimated
-from gpufleet.simulate.metrics import ClassMeasured, Latencies, LimitMeasured, Measured, sampled
+from gpufleet.simulate.metrics import Latencies, LimitMeasured, Measured, sampled
 from gpufleet.units import HOUR
 
 SECONDS, RATIO = "s", "ratio"
@@ -75,7 +74,10 @@ def simulation_of(replay: Replay, found: Measured, told: Replayed) -> Simulation
         measured_s=counted.window_s,
         is_partial=replay.is_partial,
         latency=latency_figures(found.latency, grade, has_ranges),
-        classes=[class_of(one, grade, has_ranges) for one in found.classes],
+        classes=[
+            SimulatedClass.made_of(one, latency=latency_figures(one.latency, grade, has_ranges))
+            for one in found.classes
+        ],
         objectives=[objective_of(one, grade, has_ranges) for one in found.limits],
         goodput_requests_per_s=found.goodput_requests_per_s if found.limits else None,
         running=TimeLevel.made_of(found.running),
@@ -103,11 +105,6 @@ def figure_of(estimated: Estimated, unit: str, grade: str, has_ranges: bool) -> 
     """A statistic as users get it."""
     low, high = (estimated.low, estimated.high) if has_ranges else (None, None)
     return Figure(value=estimated.value, unit=unit, low=low, high=high, grade=grade)
-
-
-def class_of(one: ClassMeasured, grade: str, has_ranges: bool) -> SimulatedClass:
-    """A class of requests."""
-    return SimulatedClass.made_of(one, latency=latency_figures(one.latency, grade, has_ranges))
 
 
 def objective_of(one: LimitMeasured, grade: str, has_ranges: bool) -> SimulatedObjective:
@@ -142,28 +139,18 @@ def timeline_of(replay: Replay, begin_s: float) -> SampledTimeline:
     """A few hundred moments."""
     t = sampled(replay.timeline)
     return SampledTimeline(
-        time_s=floats(t.time_s - begin_s),
-        running=whole(t.running),
-        waiting=whole(t.waiting),
-        kv_used_ratio=floats(t.kv_used_ratio),
-        replicas=whole(t.replicas),
-        ready=whole(t.ready),
+        time_s=(t.time_s - begin_s).tolist(),
+        running=t.running.tolist(),
+        waiting=t.waiting.tolist(),
+        kv_used_ratio=t.kv_used_ratio.tolist(),
+        replicas=t.replicas.tolist(),
+        ready=t.ready.tolist(),
     )
-
-
-def floats(values: AnyArray) -> list[float]:
-    """Plain numbers."""
-    return [float(value) for value in values]
-
-
-def whole(values: AnyArray) -> list[int]:
-    """Plain whole numbers."""
-    return [int(value) for value in values]
 
 
 def distributions_of(found: Measured) -> list[Distribution]:
     """How each metric is spread."""
     return [
-        Distribution(metric=metric, shares=floats(shares), seconds=floats(seconds))
+        Distribution(metric=metric, shares=shares.tolist(), seconds=seconds.tolist())
         for metric, (shares, seconds) in found.distributions.items()
     ]

@@ -110,17 +110,17 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         memory=memory_figures(time, q.memory, row),
         steps=goal.steps(recipe),
         tokens_per_s=tokens_per_s,
-        gpu_hours=scaled(paid, p.num_gpus / HOUR).model_copy(update={"unit": "GPU-hours"}),
+        gpu_hours=scaled(paid, p.num_gpus / HOUR, "GPU-hours"),
         usd_per_million_tokens=scaled(usd, MEGA / goal.tokens),
         energy_kwh=energy(p, paid),
-        network_is_assumed=is_network_assumed(q, p),
+        network_is_assumed=p.machines > 1 and not q.around.networks[p.offer.cloud, p.offer.instance].is_known,
     )
 
 
 def end_of(p: TrainingPlacement, grade: str) -> tuple[Figure, Figure, Figure, PlayedOnSpot | None]:
     """When it ends, the time that is paid for, and dollars; on spot as it was played, and how that was."""
     finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)
-    usd, play = money(p, paid), p.play
+    usd, play = scaled(paid, p.machines * effective_price(p.offer) / HOUR, "USD"), p.play
     if play is None:
         return finish, paid, usd, None
     finish, paid = played_figure(play.elapsed_s, finish), played_figure(play.machine_s, paid)
@@ -140,27 +140,15 @@ def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
     }
 
 
-def is_network_assumed(q: TrainingQuestion, p: TrainingPlacement) -> bool:
-    """Whether a run leans on a network that nobody published."""
-    return p.machines > 1 and not q.around.networks[p.offer.cloud, p.offer.instance].is_known
-
-
 def over(p: TrainingPlacement, name: str, grade: str) -> Figure:
     """A time as expected and at both ends."""
     low, expected, high = (float(getattr(times, name)) for times in (p.low, p.expected, p.high))
     return Figure(value=expected, unit="s", low=min(low, expected), high=max(high, expected), grade=grade)
 
 
-def money(p: TrainingPlacement, paid: Figure) -> Figure:
-    """What a paid time costs."""
-    each = p.machines * effective_price(p.offer) / HOUR
-    return scaled(paid, each).model_copy(update={"unit": "USD"})
-
-
-def scaled(figure: Figure, factor: float) -> Figure:
+def scaled(figure: Figure, factor: float, unit: str | None = None) -> Figure:
     """A figure and its ends times a factor."""
-    ends = {end: None if (at := getattr(figure, end)) is None else at * factor for end in ("low", "high")}
-    return figure.model_copy(update={"value": figure.value * factor, **ends})
+    return figure.changed(lambda at: at * factor, unit)
 
 
 def energy(p: TrainingPlacement, paid: Figure) -> Figure | None:
@@ -168,8 +156,7 @@ def energy(p: TrainingPlacement, paid: Figure) -> Figure | None:
     watts = p.rated.cluster.machine.accelerator.board_power_watts
     if watts is None:
         return None
-    hourly = float(kwh_per_hour(watts, p.num_gpus, BUSY_RATIO))
-    return scaled(paid, hourly / HOUR).model_copy(update={"unit": "kWh"})
+    return scaled(paid, float(kwh_per_hour(watts, p.num_gpus, BUSY_RATIO)) / HOUR, "kWh")
 
 
 def running_usd(p: TrainingPlacement, paid_s: float) -> float | None:

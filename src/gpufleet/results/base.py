@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -75,6 +75,15 @@ class Figure(Result):
         """
         known_high = math.inf if high > WIDEST_RATIO * value else max(high, value)
         return cls(value=value, unit=unit, low=min(max(low, value / WIDEST_RATIO), value), high=known_high, grade=grade)
+
+    def changed(self, how: Callable[[float], float], unit: str | None = None) -> Figure:
+        """This figure with its value and what ends are known changed alike, such as from seconds to dollars.
+
+        >>> Figure(value=2.0, unit="s", low=1.0).changed(lambda s: 3 * s, "USD").low
+        3.0
+        """
+        ends = {end: None if (at := getattr(self, end)) is None else how(at) for end in ("low", "high")}
+        return self.model_copy(update={"value": how(self.value), "unit": unit or self.unit, **ends})
 
     def no_lower(self, lower: Figure) -> Figure:
         """This figure with a range that begins and ends no lower than that of another, such as of a lower percentile.
