@@ -21,12 +21,17 @@ from gpufleet.optimize.mix import Mix, Part
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.pricing.effective_price import usd_per_month
-from gpufleet.pricing.energy import busy_ratio, kg_co2_per_hour, kwh_per_hour, kwh_per_million_tokens
+from gpufleet.pricing.energy import (
+    Hours,
+    kg_co2_per_hour,
+    kwh_per_hour,
+    kwh_per_million_tokens,
+    working_ratio,
+)
 from gpufleet.pricing.owned import own_kwh_per_hour
 from gpufleet.pricing.rest_of_bill import line_usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade
-from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Launch, Ranks
 from gpufleet.results.plan import (
     BillCost,
@@ -132,28 +137,6 @@ def hours_at(
         batch=running.batch,
         load_ratio=running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
     )
-
-
-@dataclass(frozen=True)
-class Hours:
-    """A share of the day: GPUs that are paid for, those of replicas, sequences on each replica, and its load."""
-
-    time_ratio: float
-    num_gpus: float
-    working_gpus: float
-    batch: float
-    load_ratio: float
-
-    @property
-    def utilisation_ratio(self) -> float:
-        """The share of the time in which a replica has work."""
-        return float(busy_ratio(self.batch))
-
-
-def working_ratio(hours: Sequence[Hours]) -> float:
-    """The share of the time of all GPUs that are paid for in which they have work."""
-    working = sum(h.time_ratio * h.working_gpus * h.utilisation_ratio for h in hours)
-    return working / sum(h.time_ratio * h.num_gpus for h in hours)
 
 
 def energy_of_gpus(

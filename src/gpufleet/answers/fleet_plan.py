@@ -6,19 +6,15 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from gpufleet.answers.plan_parts import machines_of, price_days, price_sources
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.answers.service_plan import Context
-from gpufleet.domain.instance import Instance
-from gpufleet.optimize.certainty import held_confidence, held_together
+from gpufleet.optimize.certainty import held_together
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import Shortfall
-from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import operate
-from gpufleet.optimize.together import SharedMachines, Tenant, Together
+from gpufleet.optimize.together import SharedMachines, Tenant, Together, held_by_models
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
 from gpufleet.results.encoders import EncoderServePlan
@@ -59,31 +55,6 @@ def fleet_plan(
         notes=notes,
         input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
     )
-
-
-def held_by_models(
-    solved: Sequence[tuple[AnyQuestion, AnySolution]], together: Together
-) -> list[tuple[tuple[str, str], float]]:
-    """Of each model what its speed rests on, an engine on a GPU, and how surely it keeps its limits."""
-    kept: dict[int, tuple[Instance, int, int]] = {}
-    for group in together.groups:
-        if group.own is not None:
-            p = group.own.placement
-            kept |= dict.fromkeys(group.models, (p.instance, p.row, p.replicas))
-        if group.shared is not None:
-            kept |= {t.model: (group.shared.instance, t.row, t.replicas) for t in group.shared.tenants}
-    return [held_by_model(solved[model], *kept[model]) for model in sorted(kept)]
-
-
-def held_by_model(
-    solved: tuple[AnyQuestion, AnySolution], instance: Instance, row: int, replicas: int
-) -> tuple[tuple[str, str], float]:
-    """The same of one model on so many replicas of a candidate."""
-    question, solution = solved
-    found, demand, copies = solution.found, question.demand, solution.copies
-    bounds = copies.time_ratios(found.curves.batch[np.maximum(found.best, 0)])
-    rate = demand.workload.rate_requests_per_s / replicas
-    return (copies.engine(row), instance.accelerator), held_confidence(found, row, rate, bounds, demand.confidence)
 
 
 def missing_machines(found: Shortfall) -> MissingMachines:

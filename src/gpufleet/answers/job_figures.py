@@ -11,7 +11,7 @@ from gpufleet.answers.played_on_spot import played_figure, played_on_spot
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.optimize.job import Job, JobPlacement, machine_choices
+from gpufleet.optimize.job import Job, JobPlacement, what_binds
 from gpufleet.optimize.market import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
@@ -20,8 +20,6 @@ from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
 from gpufleet.units import HOUR, KILO
-
-ONE_MACHINE, DEADLINE, STARTUP, WAIT_FOR_SPOT = "one_machine", "deadline", "starting", "wait_for_spot"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,18 +165,3 @@ def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:
         high=expected / float(ranges.low_ratio[row]),
         grade=ranges.grades[row],
     )
-
-
-def what_binds(job: Job, p: JobPlacement) -> str:
-    """Why not fewer machines: fewer would be late, it is one already, or they wait less for spot; else starts cost."""
-    if p.machines == 1:
-        return ONE_MACHINE
-    fewer_s = p.work_s * p.machines / next_fewer(p.machines)
-    if p.planned_s(job, fewer_s) > job.deadline_s:
-        return DEADLINE
-    return STARTUP if p.play is None else WAIT_FOR_SPOT
-
-
-def next_fewer(machines: int) -> float:
-    """The next smaller number of machines that was tried."""
-    return float(machine_choices(machines)[-2])

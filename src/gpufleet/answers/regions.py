@@ -14,7 +14,7 @@ from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.fleet_mix import used_ways
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.mix import ROUNDING, Loss
+from gpufleet.domain.mix import Loss
 from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.place import Place
@@ -22,11 +22,10 @@ from gpufleet.domain.site import GridCarbon, PowerUsage, SiteFigures
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import RequestClass
 from gpufleet.memory.weights import weights_bytes_per_device
-from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.mixes.alone import Alone, cheapest_alone, region_of
 from gpufleet.optimize.mixes.corrected import Rated, as_sent
 from gpufleet.optimize.mixes.program import is_installed
-from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import PROBE_S, Reach, RegionKey, percentile_at_users_s, probing
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.sun import HOURS, Day
@@ -95,11 +94,6 @@ def region_rows(posed: Posed, found: Rated | None, facts: Facts) -> list[RegionC
     )
 
 
-def region_of(offer: Offer) -> RegionKey:
-    """The region of an offer."""
-    return offer.cloud, offer.region
-
-
 def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool) -> RegionChoiceRow:
     """One region."""
     alone = [cheapest_alone(posed, s, key) for s in range(len(posed.services))]
@@ -141,54 +135,12 @@ def known_of_region(key: RegionKey, facts: RegionFacts) -> dict[str, Any]:
     }
 
 
-class Alone(NamedTuple):
-    """Machines of one offer that serve a whole service, `each` with so many replicas of a row."""
-
-    offer: Offer
-    row: int
-    each: int
-    machines: int
-
-    @property
-    def usd_per_hour(self) -> float:
-        """What they cost."""
-        return self.machines * effective_price(self.offer)
-
-
 def machines_words(alone: Iterable[Alone]) -> str:
     """How many of which, of all services together."""
     held: dict[str, int] = {}
     for each in alone:
         held[each.offer.instance] = held.get(each.offer.instance, 0) + each.machines
     return " + ".join(f"{count}x {instance}" for instance, count in held.items())
-
-
-def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:
-    """The cheapest machines of one offer in a region that carry a whole service; None where none does."""
-    s = posed.services[service]
-    found: list[Alone] = []
-    for offer in (o for o in s.question.offers if region_of(o) == key):
-        for row, each in posed.layouts[service].get((offer.cloud, offer.instance), ()):
-            rates = s.rates_from(key, [row])[:, 0] if s.reach else s.whole_requests_per_s[[row] * len(s.buckets)]
-            if np.all(rates > 0):
-                count = machines_for(float(np.sum(s.planned_requests_per_s / (rates * each))), s.question.demand, each)
-                found.append(Alone(offer, row, each, count))
-    ordered = sorted(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value))
-    mixed = (as_mixed(s, key, alone) for alone in ordered)
-    return next((alone for alone in mixed if alone is not None and alone.offer.can_supply(alone.machines)), None)
-
-
-def as_mixed(service: Service, key: RegionKey, alone: Alone) -> Alone | None:
-    """The same with as many machines as all requests take together; None where they do not go together."""
-    rate, demand = service.sustained_whole(alone.row, key) * alone.each, service.question.demand
-    if not rate > 0:
-        return None
-    return alone._replace(machines=machines_for(demand.planned_requests_per_s / rate, demand, alone.each))
-
-
-def machines_for(load: float, demand: Demand, each: int) -> int:
-    """Machines for a load, at least the copies that were asked for, and those that may fail."""
-    return max(math.ceil(load - ROUNDING), -(-demand.min_replicas // each)) + demand.spare_machines
 
 
 def why_not(posed: Posed, key: RegionKey, facts: RegionFacts) -> str:

@@ -13,6 +13,7 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.schedule import Duration, Pool
 from gpufleet.optimize.schedule.best import Found
 from gpufleet.optimize.schedule.grid import MILLI_USD, Grid, Placement, Score
+from gpufleet.optimize.schedule.measures import lost_gpu_s
 from gpufleet.optimize.schedule.reasons import reasons_of
 from gpufleet.optimize.schedule.search import Workbench
 from gpufleet.questions.schedule import JobsFile
@@ -161,8 +162,7 @@ def pool_result(
     pool = grid.pools[number]
     here = [run for run in runs if run.pool == pool.name]
     gpu_s = sum(run.gpus * sum(piece.end_s - piece.start_s for piece in run.pieces) for run in here)
-    lost_s = sum(o.gpus * (min(o.end_s, makespan) - min(o.start_s, makespan)) for o in pool.outages)
-    had_s = max(pool.gpus * makespan - lost_s, grid.slot_s)
+    had_s = max(pool.gpus * makespan - lost_gpu_s(pool, makespan), grid.slot_s)
     return ScheduledPool.made_of(
         pool,
         pool=pool.name,

@@ -10,12 +10,7 @@ import numpy as np
 
 from gpufleet.answers.levers import many_more_copies
 from gpufleet.answers.plan_parts import Asked, price_days, price_sources, rejection_counts
-from gpufleet.answers.service_figures import (
-    bought_for,
-    latency_figures,
-    rented_service,
-    slack_of_limits,
-)
+from gpufleet.answers.service_figures import bought_for, latency_figures, rented_service
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.dated import cheaper_if_true
@@ -23,7 +18,7 @@ from gpufleet.optimize.flips import INPUT, OUTPUT, RATE
 from gpufleet.optimize.helping import BUDGET, MACHINES, Help, helping_changes
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.service import AnyQuestion, AnySolution, ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Operation, operate
+from gpufleet.optimize.size import Operation, operate, slack_of_limits
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass

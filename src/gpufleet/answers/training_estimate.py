@@ -8,9 +8,8 @@ from dataclasses import fields
 import numpy as np
 
 from gpufleet.answers.figures import explained
-from gpufleet.architecture.flops import prompt_score_flop
 from gpufleet.architecture.linears import num_adapter_parameters
-from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts
+from gpufleet.architecture.parameters import num_parameters
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
 from gpufleet.domain.training_constants import TrainingMemoryConstants
@@ -20,7 +19,7 @@ from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, l
 from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
-from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training_time import TrainingTime, flop_per_token, tokens_per_s_per_gpu
 from gpufleet.results.base import Figure
 from gpufleet.results.training import (
     LargestThatFits,
@@ -32,9 +31,6 @@ from gpufleet.results.training import (
     TrainingMemoryFigures,
     TrainingSpeed,
 )
-
-FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
-"""Passes of products over every weight: forward, gradients of inputs, gradients of weights (of which LoRA has none)."""
 
 
 def training_estimate(time: TrainingTime, constants: TrainingMemoryConstants, notes: list[str]) -> TrainingEstimate:
@@ -83,24 +79,6 @@ def speed_figures(time: TrainingTime, terms: StepTerms, row: int) -> TrainingSpe
         hfu_ratio=rate * hardware_flop / peak,
         binding=max(exposed, key=lambda name: exposed[name]),
     )
-
-
-def flop_per_token(time: TrainingTime, row: int) -> tuple[float, float]:
-    """Operations of a token that the model needs, and that the hardware does with what is computed again.
-
-    2 x active weights of products and the causal half of attention, x 3 (x 2 where they are frozen)   [FLOP]
-    """
-    arch, sequence = time.arch, time.recipe.sequence_tokens
-    parts = parameter_parts(arch)
-    matrices = (
-        num_active_parameters(arch) - parts.embedding - parts.vectors + (parts.embedding if not parts.head else 0)
-    )
-    scores = sum(b.count * float(np.asarray(prompt_score_flop(b.mixer, sequence))) for b in arch.blocks) / sequence
-    passes = FROZEN if time.recipe.is_frozen_base else FORWARD_AND_BACKWARD
-    model = passes * 2 * matrices + FORWARD_AND_BACKWARD * scores
-    again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 0.0 if time.recipe.flash else scores}
-    repeated = again.get(Recompute(int(time.layouts.recompute[row])), 2 * matrices + scores)
-    return model, model + repeated
 
 
 def memory_of(time: TrainingTime, constants: TrainingMemoryConstants) -> TrainingMemory:

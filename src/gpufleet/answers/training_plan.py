@@ -13,8 +13,8 @@ from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.training import TrainingPlacement, TrainingSolution, run_grade
-from gpufleet.optimize.training_search import MOST_GPUS, TrainingQuestion
+from gpufleet.optimize.training import TrainingPlacement, TrainingSolution, binding_of, run_grade
+from gpufleet.optimize.training_search import TrainingQuestion
 from gpufleet.performance.restarts import lost_ratio
 from gpufleet.performance.training import step_terms
 from gpufleet.pricing.energy import kwh_per_hour
@@ -163,17 +163,6 @@ def running_usd(p: TrainingPlacement, paid_s: float) -> float | None:
     """What machines of one's own cost for running such a time; None of rented ones."""
     power = p.offer.own_power
     return None if power is None else p.machines * running_usd_per_hour(power) * paid_s / HOUR
-
-
-def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:
-    """Why not fewer machines: they were fixed, one is enough, fewer would be late, or would cost no less."""
-    if q.goal.counts is not None:
-        return "stated_gpus"
-    if p.machines == 1:
-        return "one_machine"
-    if q.goal.deadline_s < 2 * p.planned_s:
-        return "deadline"
-    return "cost" if q.goal.most_gpus == MOST_GPUS else "cost_of_few"
 
 
 def run_notes(q: TrainingQuestion, rows: list[TrainingDeployment], sources: Mapping[str, Source]) -> list[str]:
