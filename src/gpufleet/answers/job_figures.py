@@ -36,7 +36,8 @@ class JobRanges:
 
 def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     """What every deployment of a job says of machines, price, finish and cost."""
-    offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
+    offer, finish = p.offer, finish_s(ranges, p)
+    used, paid = (machine_s(ranges, p, time_s) for time_s in (p.used_s, p.paid_s))
     usd = usd_of(ranges, p)
     return {
         **machines_of(offer, p.instance, p.machines),
@@ -105,15 +106,12 @@ def usd_per_month_of(usd: float, job: Job) -> float | None:
     return None if job.period_s is None else float(usd_per_month(usd / (job.period_s / HOUR)))
 
 
-def used_s(ranges: JobRanges, p: JobPlacement) -> Figure:
-    """What each machine runs: fast and rarely interrupted, as expected, slow and often interrupted; or as played."""
-    seldom = over_speeds(ranges, p, p.used_s)
-    return seldom if p.play is None else played_figure(p.play.machine_s, seldom)
+def machine_s(ranges: JobRanges, p: JobPlacement, time_s: Callable[[float, float, float], float]) -> Figure:
+    """What each machine runs, or is paid for.
 
-
-def paid_s(ranges: JobRanges, p: JobPlacement) -> Figure:
-    """What each machine is paid for, over the same speeds or plays."""
-    seldom = over_speeds(ranges, p, p.paid_s)
+    Fast and rarely interrupted, as expected, slow and often interrupted; or as played.
+    """
+    seldom = over_speeds(ranges, p, time_s)
     return seldom if p.play is None else played_figure(p.play.machine_s, seldom)
 
 

@@ -289,18 +289,17 @@ def emitted(posed: Posed, found: Rated, copies: Sequence[MixCopies], facts: Fact
 def emitted_row(at: int, gpus: Spread, over: Spread, place: RegionFacts, tokens_per_s: float) -> Emitted:
     """One row of copies."""
     kwh = site_kwh_per_hour(gpus, over, place.usage.ratio)
-    grams = None if place.grid is None else site_g_co2_per_hour(kwh, place.grid.g_co2e_per_kwh)
-    rule = Grade.ROOFLINE.label
+    grid, rule = place.grid, Grade.ROOFLINE.label
+    grams = None if grid is None else site_g_co2_per_hour(kwh, grid.g_co2e_per_kwh)
+    per_million = None if grams is None else per_million_tokens(grams, tokens_per_s)
     return Emitted(
         copies=at,
         kwh_per_hour=spread_figure(kwh, "kWh/h", rule),
         g_co2e_per_hour=None if grams is None else spread_figure(grams, "g/h", rule),
         kwh_per_million_output_tokens=spread_figure(per_million_tokens(kwh, tokens_per_s), "kWh", rule),
-        g_co2e_per_million_output_tokens=None
-        if grams is None
-        else spread_figure(per_million_tokens(grams, tokens_per_s), "g", rule),
-        year=None if place.grid is None else place.grid.year,
-        source=None if place.grid is None else place.grid.source,
+        g_co2e_per_million_output_tokens=None if per_million is None else spread_figure(per_million, "g", rule),
+        year=None if grid is None else grid.year,
+        source=None if grid is None else grid.source,
     )
 
 

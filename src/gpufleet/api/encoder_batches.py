@@ -6,7 +6,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.encoder_job import JOB
+from gpufleet.answers.encoder_plans import JOB
 from gpufleet.answers.job_plan import JobContext
 from gpufleet.answers.plan_parts import Asked
 from gpufleet.api.answered import answered_job

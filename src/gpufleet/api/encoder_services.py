@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.encoder_service import SERVICE
+from gpufleet.answers.encoder_plans import SERVICE
 from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service

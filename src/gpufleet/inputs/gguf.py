@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -292,17 +293,20 @@ def part_of(tensor: Tensor) -> str:
 
 def most_of(tensors: Iterable[Tensor]) -> str:
     """The type that most bytes are in."""
-    held: dict[str, int] = {}
+    return max((held := bytes_by_type(tensors)), key=lambda kind: held[kind])
+
+
+def bytes_by_type(tensors: Iterable[Tensor]) -> Counter[str]:
+    """The bytes of each type."""
+    held: Counter[str] = Counter()
     for tensor in tensors:
-        held[tensor.kind] = held.get(tensor.kind, 0) + tensor.num_bytes
-    return max(held, key=lambda kind: held[kind])
+        held[tensor.kind] += tensor.num_bytes
+    return held
 
 
 def noted(tensors: Iterable[Tensor]) -> str:
     """What the file weighs by type."""
-    held: dict[str, int] = {}
-    for tensor in tensors:
-        held[tensor.kind] = held.get(tensor.kind, 0) + tensor.num_bytes
+    held = bytes_by_type(tensors)
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(held.items(), key=lambda item: -item[1]))
     return f"GGUF: {sum(held.values()):,} bytes of weights ({kinds})"
 

@@ -313,6 +313,19 @@ def time_of(form: Form, cell: object, number: int) -> float:
     return seconds
 
 
+def moment_s(cell: object, column: str, line: int, what: str) -> float:
+    """Seconds of a cell that says a number, or a date and time; `what` names the file in errors."""
+    text = str(cell)[:LONGEST_CELL].strip()
+    for read in (float, clock_time_s):
+        try:
+            seconds = read(text)
+        except (ValueError, OverflowError):
+            continue
+        if abs(seconds) <= LATEST_S:
+            return seconds
+    raise UsageError(f"{what}: line {line}: cannot read {column}", found=cell, expected="seconds, or a date")
+
+
 def clock_time_s(text: str) -> float:
     """Seconds of a date and time; digits beyond the microsecond are cut.
 

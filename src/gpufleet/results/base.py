@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import date
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
 
-from gpufleet.provenance import WIDEST_RATIO
+from gpufleet.provenance import WIDEST_RATIO, day_in_words
 
 SCHEMA_VERSION = "1"
 R = TypeVar("R", bound="Result")
@@ -114,6 +115,27 @@ class Input(Result):
     name: str
     value: str
     origin: str
+
+
+class Dated(Result):
+    """Something that is of a day: of an undated copy `as_of` is the earliest that it can be of, null in a file."""
+
+    if TYPE_CHECKING:
+        as_of: date | None
+        first_seen: date | None
+
+    @property
+    def day(self) -> str:
+        """Of which day it is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
+
+
+class StatedDay(Dated):
+    """The same, whose file says null of an undated copy."""
+
+    @field_serializer("as_of", when_used="json", check_fields=False)
+    def _stated_day(self, day: date | None) -> date | None:
+        return day if self.first_seen is None else None
 
 
 class Ranks(Result):

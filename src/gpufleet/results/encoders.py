@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import ExplainedTerm, Figure, Launch
+from gpufleet.results.base import ExplainedTerm, Figure, Launch, Result
 from gpufleet.results.catalog import PriceRow
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.results.plan import RentedService, ServicePlan
@@ -25,10 +25,11 @@ class EncoderDeployment(RentedService):
     launch: Launch | None = None
 
 
-class EncoderServePlan(ServicePlan):
-    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
+class EncoderRequest(Result):
+    """What one request is to the model.
 
     `unit` is one input: a sequence, an image, a window of audio, or audio; a request has `inputs_per_request` of them.
+    `input_tokens`: of one input as its layers see it; `output_tokens`: what a decoder writes for it, None without one.
     """
 
     kind: str
@@ -37,6 +38,11 @@ class EncoderServePlan(ServicePlan):
     output_tokens: float | None
     audio_s: float | None
     inputs_per_request: float
+
+
+class EncoderServePlan(EncoderRequest, ServicePlan):
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
+
     deployments: list[EncoderDeployment]
     spot_alternative: EncoderDeployment | None = None
     undated_alternative: EncoderDeployment | None = None
@@ -61,19 +67,9 @@ class EncoderJobDeployment(RentedJob):
     launch: Launch | None = None
 
 
-class EncoderBatchPlan(JobPlan):
-    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
+class EncoderBatchPlan(EncoderRequest, JobPlan):
+    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible."""
 
-    `unit` is one input: a sequence, an image, a window of audio, or audio; a request has `inputs_per_request` of them.
-    `input_tokens`: of one input as its layers see it; `output_tokens`: what a decoder writes for it, None without one.
-    """
-
-    kind: str
-    unit: str
-    input_tokens: float
-    output_tokens: float | None
-    audio_s: float | None
-    inputs_per_request: float
     deployments: list[EncoderJobDeployment]
 
     @property
