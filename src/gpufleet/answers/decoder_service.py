@@ -204,13 +204,15 @@ def with_rest_of_bill(plan: ServePlan, lines: Iterable[BillLine]) -> ServePlan:
 
 def rest_of_bill(d: RentedService, mean_requests_per_s: float, lines: Iterable[BillLine]) -> list[BillCost]:
     """The lines of the place of a deployment, at its machines and the rate over all hours."""
-    return [bill_cost(line, d, mean_requests_per_s) for line in lines if line.applies_to(d.cloud, d.region)]
-
-
-def bill_cost(line: BillLine, d: RentedService, mean_requests_per_s: float) -> BillCost:
-    """One line at the machines of a deployment and a rate, both over all hours."""
-    usd_per_month = line_usd_per_month(line, d.mean_instance_count, mean_requests_per_s)
-    return BillCost.made_of(line, line=line.name, usd_per_month=usd_per_month)
+    return [
+        BillCost.made_of(
+            line,
+            line=line.name,
+            usd_per_month=line_usd_per_month(line, d.mean_instance_count, mean_requests_per_s),
+        )
+        for line in lines
+        if line.applies_to(d.cloud, d.region)
+    ]
 
 
 def front_of(question: WriterQuestion, solution: WriterSolution, figure: str) -> Front:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.answers.job_figures import per_unit, rate_figure, usd_of
-from gpufleet.answers.job_plan import JobContext, JobKind
+from gpufleet.answers.job_plan import JobContext, JobKind, per_unit, rate_figure, usd_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.copies.encoder import EncoderCopies

@@ -7,18 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpufleet.answers.serving_estimate import (
-    Replica,
-    explained_terms,
-    factors,
-    latencies,
-    least_token_s,
-    rates,
-    replica_of,
-)
+from gpufleet.answers.serving_estimate import Replica, explained_terms, factors, latencies, rates, replica_of
 from gpufleet.domain.slo import METRICS
 from gpufleet.domain.verdict import FITS, TIGHT
 from gpufleet.optimize.copies.decoder import Replicas
+from gpufleet.optimize.estimate import least_token_s
 from gpufleet.optimize.pools import DECODE, PREFILL, PoolOfCopies, PoolsQuestion, PoolsSolution
 from gpufleet.optimize.pools_plan import PlacedPool, PooledPlacement
 from gpufleet.optimize.size import QUANTILES

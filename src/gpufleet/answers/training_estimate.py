@@ -96,7 +96,7 @@ def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: 
         time.constants,
     )
     memory = memory_of(one, constants)
-    device_bytes = float(memory.device_bytes[0])
+    device_bytes, host_bytes = float(memory.device_bytes[0]), float(memory.host_memory_bytes[0])
     terms = training_terms(time.arch, time.recipe, one.layouts, device_bytes, constants)
     return TrainingMemoryFigures(
         total_bytes=band_figure(memory.total.low, memory.total.expected, memory.total.high),
@@ -104,16 +104,10 @@ def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: 
         device_bytes=device_bytes,
         host_bytes=float(memory.host_bytes[0]),
         host_need_bytes=float(memory.host_need_bytes[0]),
-        host_memory_bytes=known(memory.host_memory_bytes),
+        host_memory_bytes=host_bytes if math.isfinite(host_bytes) else None,
         terms=[explained(term) for term in terms],
         verdict=str(memory.verdicts[0]),
     )
-
-
-def known(host_memory_bytes: FloatArray) -> float | None:
-    """What the machine has; None where nobody says."""
-    has = float(host_memory_bytes[0])
-    return has if math.isfinite(has) else None
 
 
 def band_figure(low: object, expected: object, high: object) -> Figure:

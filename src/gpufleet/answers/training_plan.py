@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.answers.job_figures import dated, hazard
+from gpufleet.answers.job_plan import dated, hazard
 from gpufleet.answers.plan_parts import Asked, machines_of, price_days, price_sources, rejection_counts
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
 from gpufleet.answers.training_estimate import layout_figures, memory_figures, speed_figures

@@ -18,6 +18,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -155,18 +156,12 @@ def parse_trace(text: str, where: Mapping[str, str] | None = None) -> Trace:
         such = "".join(f" with {name} {value!r}" for name, value in (where or {}).items())
         raise UsageError(f"{WHAT} has no rows{such}", expected="a header and one line for each request")
     form = form_of(first[1])
-    return collected(form, chained(first, rows))
+    return collected(form, chain([first], rows))
 
 
 def wanted(rows: Iterator[Row], where: Mapping[str, str]) -> Iterator[Row]:
     """Rows that have these cells."""
     return (row for row in rows if all(str(row[1].get(name)) == cell for name, cell in where.items()))
-
-
-def chained(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-    """All rows again."""
-    yield first
-    yield from rows
 
 
 def csv_rows(text: str, what: str = WHAT) -> Iterator[Row]:
@@ -273,7 +268,7 @@ def collected(form: Form, rows: Iterator[Row]) -> Trace:
     """Times and tokens of all rows that were answered."""
     first = next(rows)
     columns = Columns(form, next((name for name in CLASS_COLUMNS if name in first[1]), None))
-    for number, row in chained(first, rows):
+    for number, row in chain([first], rows):
         columns.add(number, row)
     if not columns.prompts:
         raise UsageError(f"{WHAT} has no request that was answered", found=f"{columns.num_failed} rows without tokens")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
 from functools import cache
-from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
@@ -74,7 +74,6 @@ def filled(question: S, /, **values: Any) -> S:
     return replace(question, **found, said=question.said | frozenset(found))
 
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Said = str | tuple[str, ...]
 """What was said of a word, unparsed: a text, or the texts of a list."""
@@ -183,17 +182,10 @@ def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
     return {WORD: row}
 
 
-def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
-    """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
-
-    def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = field(default=None, metadata=said_by(make(*about, **further)))
-        return made
-
-    return optional
-
-
-optional = as_field(Word)
+def optional(kind: Kind[T], says: str, heading: str, **about: Any) -> T | None:
+    """A field that a word fills and that may be left unsaid: None takes the default."""
+    made: T | None = field(default=None, metadata=said_by(Word(kind, says, heading, **about)))
+    return made
 
 
 def again(row: Word[Any], **about: Any) -> Any:
