@@ -11,6 +11,8 @@ from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.cold_start import ColdStartResult, StartStageResult
 from gpufleet.units import MICROSECOND
 
+PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
+
 
 def spread_figure(spread: Spread | Band, unit: str, grade: str) -> Figure:
     """A spread, or a band of one row, in its unit."""
@@ -27,9 +29,6 @@ def spread_of(figure: Figure) -> Spread:
 def explained(term: Term) -> ExplainedTerm:
     """A term with its formula, the numbers put in, and the name of its grade."""
     return ExplainedTerm.made_of(term, grade=term.grade.label)
-
-
-PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
 
 
 def stream_words(formula: StreamFormula) -> str:

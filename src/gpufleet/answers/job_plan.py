@@ -22,6 +22,10 @@ from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.units import HOUR, KILO
 
+C = TypeVar("C", bound=Copies)
+R = TypeVar("R", bound=RentedJob)
+P = TypeVar("P", bound=JobPlan)
+
 
 @dataclass(frozen=True, eq=False)
 class JobRanges:
@@ -164,11 +168,6 @@ def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:
         high=expected / float(ranges.low_ratio[row]),
         grade=ranges.grades[row],
     )
-
-
-C = TypeVar("C", bound=Copies)
-R = TypeVar("R", bound=RentedJob)
-P = TypeVar("P", bound=JobPlan)
 
 
 @dataclass(frozen=True, eq=False)

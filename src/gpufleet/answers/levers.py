@@ -24,6 +24,24 @@ from gpufleet.results.plan import Deployment, LooserLimit
 from gpufleet.units import in_full
 
 UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", QUOTA: "machines", INPUT: "tokens", OUTPUT: "tokens"}
+PRECISION = "precision"
+KINDS = {
+    "spot": "spot prices",
+    "commit_1y": "a 1-year commitment",
+    "commit_3y": "a 3-year commitment",
+    "savings_plan": "a savings plan",
+    "capacity_block": "capacity blocks",
+    "flex_start": "a flexible start",
+}
+WORDS: Mapping[str, tuple[str, str]] = {
+    "headroom_ratio": ("{} headroom", "--headroom {}"),
+    "spare_machines": ("no spare machine", "--spare-machines 0"),
+    "zones": ("one zone", "--zones 1"),
+    "min_replicas": ("one replica at least", "--min-replicas 1"),
+    CONFIDENCE: ("{} confidence", "--confidence {}"),
+    REGIONS: ("all regions", "--regions all"),
+}
+"""What is changed, and the option that asks for it."""
 
 
 def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
@@ -72,26 +90,6 @@ def cheapest_then(question: AnyQuestion, winner: Winner) -> CheapestThen:
     machine = next(i for i in question.instances if (i.cloud, i.name) == sold)
     gpus = machine.gpu_count * winner.instance_count
     return CheapestThen(**winner_of(winner).model_dump(), gpu=machine.accelerator, gpus=gpus)
-
-
-PRECISION = "precision"
-KINDS = {
-    "spot": "spot prices",
-    "commit_1y": "a 1-year commitment",
-    "commit_3y": "a 3-year commitment",
-    "savings_plan": "a savings plan",
-    "capacity_block": "capacity blocks",
-    "flex_start": "a flexible start",
-}
-WORDS: Mapping[str, tuple[str, str]] = {
-    "headroom_ratio": ("{} headroom", "--headroom {}"),
-    "spare_machines": ("no spare machine", "--spare-machines 0"),
-    "zones": ("one zone", "--zones 1"),
-    "min_replicas": ("one replica at least", "--min-replicas 1"),
-    CONFIDENCE: ("{} confidence", "--confidence {}"),
-    REGIONS: ("all regions", "--regions all"),
-}
-"""What is changed, and the option that asks for it."""
 
 
 def lever_in_words(bill: Bill, lever: FoundLever) -> Lever:

@@ -29,6 +29,7 @@ from gpufleet.units import in_full
 C = TypeVar("C", bound=Copies)
 R = TypeVar("R", bound=RentedService)
 P = TypeVar("P", bound=ServicePlan)
+DIGITS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +115,6 @@ def deployment(kind: ServiceKind[C, R, P], context: Context[C], priced: PricedPl
         **kind.of_row(context, priced, running),
     }
     return kind.row(**said, binding_limit=limit_words(said["binding"]))
-
-
-DIGITS = 3
 
 
 def relaxations(question: AnyQuestion, solution: AnySolution) -> list[Relaxation]:

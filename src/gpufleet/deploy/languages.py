@@ -19,6 +19,8 @@ LINE_CHARACTERS = 120
 NAMED_IN_HCL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 OF_HCL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]|[$%](?=\{)')
 UNREADABLE = "�"
+MOST_OF_A_NAME, MOST_OF_A_LABEL, DIGITS = 63, 57, 6
+"""A label of Kubernetes has 63 characters, less what an indexed job adds for its pods: a dash and the node's number."""
 
 
 def comment(text: str) -> str:
@@ -80,10 +82,6 @@ def whole(content: object) -> object:
 def whole_characters(text: str) -> str:
     """A text whose lone surrogates are replaced: UTF-8 has none."""
     return re.sub("[\ud800-\udfff]", UNREADABLE, text)
-
-
-MOST_OF_A_NAME, MOST_OF_A_LABEL, DIGITS = 63, 57, 6
-"""A label of Kubernetes has 63 characters, less what an indexed job adds for its pods: a dash and the node's number."""
 
 
 def distinct_names(names: Iterable[str], written: Callable[[str], str], most: int) -> dict[str, str]:

@@ -62,6 +62,44 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
     39: ("mxfp4", 32, 17),
 }
 """Name, elements of a block and bytes of a block, by the number of a type."""
+SUFFIX = ".gguf"
+FAMILIES = {
+    "llama": "llama",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3moe": "qwen3_moe",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
+    "gemma3": "gemma3_text",
+    "phi3": "phi3",
+    "olmo2": "olmo2",
+    "starcoder2": "starcoder2",
+    "gptneox": "gpt_neox",
+    "gpt-neox": "gpt_neox",
+    "granite": "granite",
+    "smollm3": "smollm3",
+    "glm4": "glm4",
+    "internlm2": "internlm2",
+    "seed_oss": "seed_oss",
+    "mistral": "mistral",
+}
+SIZES = {
+    "hidden_size": "embedding_length",
+    "num_hidden_layers": "block_count",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+    "sliding_window": "attention.sliding_window",
+    "num_experts": "expert_count",
+    "num_experts_per_tok": "expert_used_count",
+    "moe_intermediate_size": "expert_feed_forward_length",
+}
+WITHOUT_PARAMETERS = re.compile(r"rope_(freqs|factors_\w+)\.weight$")
+BESIDE = re.compile(r"^token_embd|^position_embd|norm|ffn_gate_inp")
+EXPERTS = re.compile(r"_exps\.|ffn_\w+\.\d+\.weight$")
+LARGEST_FAULT_RATIO = 0.001
 
 
 @dataclass(frozen=True)
@@ -182,46 +220,6 @@ class _Reader:
     def _broken(self, why: str, expected: str | None = None) -> UsageError:
         problem = f"cannot read a GGUF file: {why}"
         return UsageError(problem, found=self.name, expected=expected, hint="Fetch the file again, or name the model.")
-
-
-SUFFIX = ".gguf"
-FAMILIES = {
-    "llama": "llama",
-    "qwen2": "qwen2",
-    "qwen3": "qwen3",
-    "qwen3moe": "qwen3_moe",
-    "gemma": "gemma",
-    "gemma2": "gemma2",
-    "gemma3": "gemma3_text",
-    "phi3": "phi3",
-    "olmo2": "olmo2",
-    "starcoder2": "starcoder2",
-    "gptneox": "gpt_neox",
-    "gpt-neox": "gpt_neox",
-    "granite": "granite",
-    "smollm3": "smollm3",
-    "glm4": "glm4",
-    "internlm2": "internlm2",
-    "seed_oss": "seed_oss",
-    "mistral": "mistral",
-}
-SIZES = {
-    "hidden_size": "embedding_length",
-    "num_hidden_layers": "block_count",
-    "intermediate_size": "feed_forward_length",
-    "num_attention_heads": "attention.head_count",
-    "num_key_value_heads": "attention.head_count_kv",
-    "head_dim": "attention.key_length",
-    "max_position_embeddings": "context_length",
-    "sliding_window": "attention.sliding_window",
-    "num_experts": "expert_count",
-    "num_experts_per_tok": "expert_used_count",
-    "moe_intermediate_size": "expert_feed_forward_length",
-}
-WITHOUT_PARAMETERS = re.compile(r"rope_(freqs|factors_\w+)\.weight$")
-BESIDE = re.compile(r"^token_embd|^position_embd|norm|ffn_gate_inp")
-EXPERTS = re.compile(r"_exps\.|ffn_\w+\.\d+\.weight$")
-LARGEST_FAULT_RATIO = 0.001
 
 
 def read_gguf_model(path: Path) -> Architecture:

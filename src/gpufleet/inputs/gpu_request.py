@@ -11,6 +11,11 @@ from gpufleet.errors import UsageError
 MOST_GPUS = 1024
 COUNT_ALONE = re.compile(r"[+-]?[0-9]{1,3}")
 COUNT_FIRST = re.compile(r"(?P<number>\d{1,6})\s*[xX×*]\s*(?P<name>[^:]+)")
+MOST_COPIES = 1024
+COPIES = re.compile(r"(?P<copies>[0-9]{1,6})\s*[xX]\s*(?P<copy>\S.*)")
+RANKS = re.compile(r"(?P<name>tp|pp|ep|dp)(?P<parts>[0-9]{1,4})", re.IGNORECASE)
+NAMES = {"tp": "tp", "pp": "pp", "ep": "ep", "dp": "attention_dp"}
+EXPECTED = "copies, a GPU with how many, and a layout, such as '2x H100:4 TP4' or 'H200:8 DP8 EP8'"
 
 
 class GpuRequest(NamedTuple):
@@ -58,13 +63,6 @@ def refuse_count_alone(text: str) -> None:
         expected = f"a name before it, and a number from 1: H100:{max(abs(int(text)), 1)}"
         hint = "'gpufleet catalog gpus' lists the names."
         raise UsageError("the GPU's name is missing", found=text, expected=expected, hint=hint)
-
-
-MOST_COPIES = 1024
-COPIES = re.compile(r"(?P<copies>[0-9]{1,6})\s*[xX]\s*(?P<copy>\S.*)")
-RANKS = re.compile(r"(?P<name>tp|pp|ep|dp)(?P<parts>[0-9]{1,4})", re.IGNORECASE)
-NAMES = {"tp": "tp", "pp": "pp", "ep": "ep", "dp": "attention_dp"}
-EXPECTED = "copies, a GPU with how many, and a layout, such as '2x H100:4 TP4' or 'H200:8 DP8 EP8'"
 
 
 def parse_pool(text: object, pool: str = "a pool") -> PoolRequest:

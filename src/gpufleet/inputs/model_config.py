@@ -24,6 +24,13 @@ from gpufleet.records import dataclass
 from gpufleet.units import MB
 
 LARGEST_FILE_BYTES = 5 * MB
+MAX_CONFIG_BYTES = 5 * MB
+CONFIG_NAME = "config.json"
+QUANTIZATION_NAME = "hf_quant_config.json"
+OF_TOOLS = {"quantize_config.json": "gptq", "quantization_config.json": "", "quant_config.json": "awq"}
+"""What tools write beside a config.json that says nothing of it, and whose file it is where it does not say itself."""
+OF_MLX = ("bits", "group_size")
+HUBS = "the config.json of the model's page on the Hugging Face hub"
 
 
 @dataclass(frozen=True)
@@ -113,15 +120,6 @@ def _revisions(folder: Path) -> Iterator[AddedModel]:
         except (UsageError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             hint = "Remove that folder, and add the model again with 'gpufleet catalog models add'."
             raise DataMissing(f"the added model {folder / name} is damaged: {error}", hint=hint) from None
-
-
-MAX_CONFIG_BYTES = 5 * MB
-CONFIG_NAME = "config.json"
-QUANTIZATION_NAME = "hf_quant_config.json"
-OF_TOOLS = {"quantize_config.json": "gptq", "quantization_config.json": "", "quant_config.json": "awq"}
-"""What tools write beside a config.json that says nothing of it, and whose file it is where it does not say itself."""
-OF_MLX = ("bits", "group_size")
-HUBS = "the config.json of the model's page on the Hugging Face hub"
 
 
 def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Architecture:

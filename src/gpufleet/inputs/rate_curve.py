@@ -37,6 +37,7 @@ CVS, MODEL = ("cv", "rate_weighted_cv"), "model"
 LENGTHS = Bounds(1e-3, 1e9, "seconds")
 LONGEST_GAP_RATIO, SAME_TIME_RATIO, LEAST_COVERED_RATIO = 1.5, 1e-3, 0.5
 """Of the usual distance of rows: a row stands for no longer gap than the first; what counts as on time, and as seen."""
+LONGEST_DAYS = 400
 
 
 @dataclass(frozen=True)
@@ -188,9 +189,6 @@ def shared_out(at: FloatArray, lasting: FloatArray, requests: FloatArray) -> Flo
     )
     is_seen = covered >= LEAST_COVERED_RATIO
     return np.where(is_seen, held / np.where(is_seen, covered, 1.0), np.nan)
-
-
-LONGEST_DAYS = 400
 
 
 def read_traffic(path: str | Path, model: str | None = None) -> RateCurve:

@@ -42,6 +42,9 @@ MOST_REQUESTS, MOST_BLOCKS, MOST_CLASSES, LONGEST_LINE = 10_000_000, 5_000_000, 
 CLASS_COLUMNS = ("request_class", "class")
 LATEST_S, FRACTION_DIGITS = 1e20, 6
 Row: TypeAlias = tuple[int, Mapping[str, object]]
+USUAL_BLOCK_TOKENS = 512
+"""Of Mooncake's traces; smaller where prompts have more blocks than that."""
+NONE = array("q")
 
 
 @dataclass(frozen=True)
@@ -347,11 +350,6 @@ FORMS = (
     Form("plain", "timestamp_ns", "input_tokens", "output_tokens", NANOSECOND),
     Form("plain", "arrival_s", "input_tokens", "output_tokens", 1.0),
 )
-
-
-USUAL_BLOCK_TOKENS = 512
-"""Of Mooncake's traces; smaller where prompts have more blocks than that."""
-NONE = array("q")
 
 
 class SeenBlocks:

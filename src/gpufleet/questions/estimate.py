@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 
 GPUS = Word(text("NAME:N"), "GPU and how many each copy has, such as H100:8.", REPLICAS)
 POOL = text("POOL")
+TYPED = (
+    "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
+    "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
+    "peer_to_peer",
+)  # fmt: skip
+"""Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +74,6 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = optional(INTEGER, "Tokens of one step (vLLM: --max-num-batched-tokens).", ENGINE)
     memory_fraction: float | None = optional(SHARE, "Memory that the engine keeps to: 0.9.", ENGINE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
-
-
-TYPED = (
-    "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
-    "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer",
-)  # fmt: skip
-"""Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
 
 @dataclass(frozen=True, kw_only=True)

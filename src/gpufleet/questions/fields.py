@@ -57,28 +57,10 @@ EXPECTED = (
     f"count x width x height in pixels, such as 1x1024x1024; at most {MOST_IMAGES:,} images of "
     f"{LONGEST_SIDE_PIXELS:,} x {LONGEST_SIDE_PIXELS:,}"
 )
-
-
-def parse_images(text: str) -> Images:
-    """How many images a request has, and their width and height in pixels.
-
-    >>> parse_images("2 x 1024 x 768")
-    Images(count=2, width_pixels=1024, height_pixels=768)
-    """
-    found = re.fullmatch(r"\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*", str(text), re.IGNORECASE | re.ASCII)
-    try:
-        if found is not None:
-            return Images(*map(int, found.groups()))
-    except ValueError:
-        pass
-    raise UsageError("cannot read images", found=text, expected=EXPECTED)
-
-
 MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
 DEFAULT_CONFIDENCE = 0.8
 DEFAULT_STEADY = 0.2
-
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -114,14 +96,7 @@ PREFIX_KV = Word(
     shown="{:.0%} of prompt tokens".format,
     is_typed=False,
 )
-IMAGES = Word(
-    Kind("NxWxH", plain(parse_images)),
-    "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
-    LOAD,
-    label="images",
-)
 ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
-
 WORKLOAD = Word(
     text("FILE.yaml"),
     "Read these options from a file; an option typed here replaces its value.",
@@ -137,6 +112,29 @@ CURRENCY = Word(
     name="currency",
     preferred=Preferred("currency of an answer, and your rate", "USD", 7),
     is_of_each_model=False,
+)
+
+
+def parse_images(text: str) -> Images:
+    """How many images a request has, and their width and height in pixels.
+
+    >>> parse_images("2 x 1024 x 768")
+    Images(count=2, width_pixels=1024, height_pixels=768)
+    """
+    found = re.fullmatch(r"\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*", str(text), re.IGNORECASE | re.ASCII)
+    try:
+        if found is not None:
+            return Images(*map(int, found.groups()))
+    except ValueError:
+        pass
+    raise UsageError("cannot read images", found=text, expected=EXPECTED)
+
+
+IMAGES = Word(
+    Kind("NxWxH", plain(parse_images)),
+    "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
+    LOAD,
+    label="images",
 )
 
 

@@ -32,6 +32,18 @@ from gpufleet.units import (
 )
 
 S = TypeVar("S", bound="Spoken")
+T = TypeVar("T")
+Said = str | tuple[str, ...]
+"""What was said of a word, unparsed: a text, or the texts of a list."""
+LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
+ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
+WRITTEN = "Output"
+TRAINING, REPLICAS = "Training", "The replicas"
+HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
+"""Headings of a help page, in their order."""
+WORD = "word"
+SWITCH = {"on": True, "off": False}
+PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 
 
 class KeepsWhatIsSaid(type):
@@ -72,22 +84,6 @@ def filled(question: S, /, **values: Any) -> S:
     """
     found = {name: value for name, value in values.items() if value is not None}
     return replace(question, **found, said=question.said | frozenset(found))
-
-
-T = TypeVar("T")
-Said = str | tuple[str, ...]
-"""What was said of a word, unparsed: a text, or the texts of a list."""
-
-LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
-ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
-WRITTEN = "Output"
-TRAINING, REPLICAS = "Training", "The replicas"
-HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
-"""Headings of a help page, in their order."""
-
-WORD = "word"
-SWITCH = {"on": True, "off": False}
-PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 
 
 @dataclass(frozen=True)
