@@ -145,23 +145,23 @@ SHAPES = {
     shape.name: shape
     for shape in (
         Shape("AutoscaleResult", "results.autoscale", "report.autoscale:autoscale_page"),
-        Shape("BatchPlan", "results.batch", "report.decoder_job:batch_page", "report.decoder_job:batch_rows"),
+        Shape("BatchPlan", "results.job", "report.decoder_job:batch_page", "report.decoder_job:batch_rows"),
         Shape("Comparison", "results.comparison", "report.comparison:comparison_page"),
         Shape(
             "EncoderBatchPlan",
-            "results.encoder_batch",
+            "results.encoders",
             "report.encoder_job:batch_page",
             "report.encoder_job:batch_rows",
         ),
         Shape(
             "EncoderEstimate",
-            "results.encoder_estimate",
+            "results.encoders",
             "report.encoder:encoder_page",
             "report.encoder:encoder_rows_page",
         ),
         Shape(
             "EncoderServePlan",
-            "results.encoder_service",
+            "results.encoders",
             "report.encoder_service:serve_page",
             "report.encoder_service:serve_rows",
         ),
@@ -172,7 +172,7 @@ SHAPES = {
         Shape("FleetPlan", "results.fleet", "report.fleet_plan:fleet_page", "report.fleet_plan:fleet_rows_page"),
         Shape("JobRegionPlan", "results.regions", "report.job_regions:job_regions_page"),
         Shape("ModelComparison", "ask.side_by_side.shape", "ask.side_by_side.page:models_page"),
-        Shape("OnlineSchedule", "results.online_schedule", "report.online_schedule:online_page"),
+        Shape("OnlineSchedule", "results.schedule", "report.online_schedule:online_page"),
         Shape("PlanChanges", "results.plan_changes", "report.plan_changes:changes_page"),
         Shape("RegionPlan", "results.regions", "report.regions:regions_page"),
         Shape("SchedulePlan", "results.schedule", "report.schedule:schedule_page"),

@@ -19,8 +19,7 @@ from gpufleet.compat.rules_today import questions as rules
 from gpufleet.compat.rules_today.memory import memory_answer
 from gpufleet.inputs.jobs_file import read_jobs_file
 from gpufleet.questions import autoscale, catalog, estimate, fields, mix, regions, schedule, simulation, training
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import Request, words_of
+from gpufleet.questions.words import Request, filled, words_of
 from gpufleet.results.base import Input
 
 MODULES = (autoscale, catalog, estimate, fields, mix, regions, rules, schedule, simulation, spot, training)

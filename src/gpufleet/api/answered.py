@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.certainty import certainty_of
+from gpufleet.answers.decoder_service import rest_of_bill
 from gpufleet.answers.job_plan import JobContext, JobKind, job_plan
-from gpufleet.answers.rest_of_bill import rest_of_bill
+from gpufleet.answers.levers import certainty_of
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.price_ends import said_of_prices

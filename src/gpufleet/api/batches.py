@@ -6,9 +6,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
 from gpufleet.api.envelope import in_full
@@ -38,7 +38,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 
 
 def plan_batch(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from os import PathLike
 
-from gpufleet.answers.comparison import rate_ranges
-from gpufleet.answers.rejections import refusals
-from gpufleet.answers.why_not import best_of
+from gpufleet.answers.other_machines import best_of, rate_ranges
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.api.envelope import in_full
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in

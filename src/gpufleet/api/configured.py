@@ -32,7 +32,7 @@ from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input

@@ -6,9 +6,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.encoder_job import JOB
+from gpufleet.answers.encoder_plans import JOB
 from gpufleet.answers.job_plan import JobContext
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
@@ -32,7 +32,7 @@ from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.encoders import EncoderBatchPlan
 
 
 def plan_encoder_batch(

@@ -11,7 +11,7 @@ from gpufleet.domain.encoder import EncoderModel
 from gpufleet.optimize.copies.encoder import EncoderCopies, EncoderServeSolution
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.job import BatchSolution
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 Model = str | PathLike[str] | EncoderModel
 

@@ -34,7 +34,7 @@ from gpufleet.questions.encode import EncodeRequest
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.catalog import PriceRow
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.encoders import EncoderEstimate
 from gpufleet.units import DAY
 
 MOST_BEAMS = 64

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gpufleet.answers.price_sources import price_sources
+from gpufleet.answers.plan_parts import price_sources
 from gpufleet.api.plan_basis import DIGEST_BYTES, plain_words
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.tables import Catalog

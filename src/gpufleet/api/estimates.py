@@ -34,9 +34,8 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import OutOfMemory, UsageError
-from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.gpu_request import PoolRequest, parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.results.estimate import ServingEstimate

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
-from gpufleet.deploy.launch import launch, written_fraction
-from gpufleet.deploy.replica import Replica
+from gpufleet.deploy.launch import Replica, launch, written_fraction
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray, Floats
@@ -23,8 +22,7 @@ from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.memory.overhead import batch_limits, card_limits
 from gpufleet.optimize.replicas import room
 from gpufleet.performance.request_mix import RequestMix
-from gpufleet.results.base import Result
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch, Result
 from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:

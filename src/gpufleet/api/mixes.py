@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
-from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.plan_parts import price_days, price_sources
 from gpufleet.api.envelope import in_full
 from gpufleet.api.fleet_today import fleet_of
 from gpufleet.api.fleets import MOST_MODELS, solved_by_name

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpufleet.answers.relaxations import who_serves
+from gpufleet.answers.service_plan import who_serves
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import serve_question

@@ -19,8 +19,7 @@ from gpufleet.domain.images import Images
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
-from gpufleet.questions.fields import NamedPath
-from gpufleet.questions.images import parse_images
+from gpufleet.questions.fields import NamedPath, parse_images
 from gpufleet.results.plan import PlanBasis
 
 CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."

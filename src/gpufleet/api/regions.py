@@ -15,7 +15,6 @@ from gpufleet.answers.regions import (
     egress_costs,
     emitted,
     lost_regions,
-    region_of,
     region_rows,
     user_places,
 )
@@ -46,6 +45,7 @@ from gpufleet.domain.mix import MachineLimit
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.optimize.mixes.alone import region_of
 from gpufleet.optimize.mixes.corrected import Rated
 from gpufleet.optimize.mixes.gathered import gathered, nearest, on_cleaner_grids
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup

@@ -24,8 +24,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.serving import Client
-from gpufleet.questions.copies import CopyQuestion
-from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate

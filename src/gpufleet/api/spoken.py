@@ -14,8 +14,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.questions.fields import NamedPath
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import Request, Word, words_of
+from gpufleet.questions.words import Request, Word, filled, words_of
 from gpufleet.table import resolved
 
 R = TypeVar("R", bound=Request)

@@ -12,8 +12,7 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.performance.serving import Client
-from gpufleet.questions.copies import CopyQuestion
-from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 
 Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
 """Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.answers.sun import hours_of_day
+from gpufleet.answers.regions import hours_of_day
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.mixes import Asked, effort_of
 from gpufleet.catalog.load import Catalog

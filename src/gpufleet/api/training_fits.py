@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
-from gpufleet.answers.training_fit import training_change, training_fit
+from gpufleet.answers.training_estimate import training_change, training_fit
 from gpufleet.api.envelope import in_full
 from gpufleet.api.spoken import heard
 from gpufleet.api.training_changes import Change, FitWords, Ladder, ladders, pairs

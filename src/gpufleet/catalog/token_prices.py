@@ -16,8 +16,7 @@ from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
-from gpufleet.results.catalog import SourceNote
-from gpufleet.results.token_prices import TokenApi, TokenPriceListing, TokenPriceRow
+from gpufleet.results.catalog import SourceNote, TokenApi, TokenPriceListing, TokenPriceRow
 
 COLUMNS = (
     *("model", "host", "name_there", "usd_per_1m_input", "usd_per_1m_output", "usd_per_1m_cached_input"),

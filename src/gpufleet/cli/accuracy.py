@@ -13,7 +13,7 @@ from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
 from gpufleet.cli.own_runs import COLUMN_OF, ColumnsOption, ModelOption, named_columns, said_of
 from gpufleet.cli.progress import replaying
 from gpufleet.errors import DataMissing
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.questions.words import FileUse
 
 app = verb()

@@ -11,7 +11,7 @@ from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.options import Written, verb
 from gpufleet.cli.own_runs import COLUMN_OF, ColumnsOption, ModelOption, named_columns, said_of
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.questions.words import FileUse
 
 app = verb()

@@ -21,8 +21,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import price_kind
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
-from gpufleet.inputs.added_models import added_models
-from gpufleet.inputs.model_config import is_encoder, read_encoder, read_model
+from gpufleet.inputs.model_config import added_models, is_encoder, read_encoder, read_model
 from gpufleet.questions.catalog import CatalogRequest
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page

@@ -12,8 +12,7 @@ from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, model_argument, verb
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fit import USUAL_CONTEXT, FitRequest, TrainingFitRequest
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import LOAD, FileUse, words_of
+from gpufleet.questions.words import LOAD, FileUse, filled, words_of
 
 app = verb()
 

@@ -9,7 +9,7 @@ import typer
 from gpufleet.cli.asking import Typed
 from gpufleet.cli.options import refuse_workload_file, words
 from gpufleet.errors import UsageError
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.questions.words import FileUse
 
 COLUMN_OF = {

@@ -30,7 +30,7 @@ from gpufleet.report.output_stream import remark
 if TYPE_CHECKING:
     from gpufleet.cli.plan_words import FurtherFlags
     from gpufleet.report.detail import Details
-    from gpufleet.results.encoder_service import EncoderServePlan
+    from gpufleet.results.encoders import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 

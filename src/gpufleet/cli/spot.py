@@ -65,7 +65,7 @@ def spot(
 ) -> int:
     """What a job with a deadline, or a service, costs on spot: by which rules, how often late or short of machines."""
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.inputs.job_plan_file import is_service_plan
+    from gpufleet.inputs.plan_file import is_service_plan
 
     if replay is not None:
         refuse_beside_replay(asked, [rules, spot_fleet])

@@ -12,6 +12,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import METRICS, STATISTICS, Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import DataMissing, Infeasible
@@ -39,6 +40,7 @@ from gpufleet.performance.serving import (
     static_batch,
 )
 from gpufleet.performance.step import StepModel
+from gpufleet.performance.uncertainty import fastest_token_s
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
@@ -226,3 +228,15 @@ def share_of_most(rate: float, most_per_s: float) -> float:
             expected=f"at most {HIGHEST_LOAD_RATIO * most_per_s:.3g} requests/s per replica",
         )
     return load_ratio
+
+
+def layout_of(c: Candidates) -> Layout:
+    """The layout of the one candidate."""
+    return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+
+
+def least_token_s(model: StepModel) -> float:
+    """Seconds that no decode step of the one candidate beats."""
+    c, palette = model.candidates, model.candidates.palette
+    bandwidth_bytes_per_s = palette.accelerators[c.accelerator[0]].bandwidth_bytes_per_s
+    return fastest_token_s(model.arch, palette.weight_formats[0], layout_of(c), bandwidth_bytes_per_s)

@@ -530,3 +530,14 @@ def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | No
         again = search.best(list(fewer.values())[:MOST_PROMISING], q.grid, None).rated.values()
         least = min((gpus for gpus, _ in placing.in_time(again, free.deadline_s)), default=least)
     return None if math.isinf(least) else round(least)
+
+
+def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:
+    """Why not fewer machines: they were fixed, one is enough, fewer would be late, or would cost no less."""
+    if q.goal.counts is not None:
+        return "stated_gpus"
+    if p.machines == 1:
+        return "one_machine"
+    if q.goal.deadline_s < 2 * p.planned_s:
+        return "deadline"
+    return "cost" if q.goal.most_gpus == MOST_GPUS else "cost_of_few"

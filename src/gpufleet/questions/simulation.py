@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
+from gpufleet.questions.estimate import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
 from gpufleet.questions.words import (
     BESIDE,

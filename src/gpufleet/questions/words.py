@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gpufleet.errors import UsageError
-from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.units import (
     DAY,
@@ -33,18 +32,16 @@ from gpufleet.units import (
     parse_usd_per_hour,
 )
 
-P = ParamSpec("P")
+S = TypeVar("S", bound="Spoken")
 T = TypeVar("T")
 Said = str | tuple[str, ...]
 """What was said of a word, unparsed: a text, or the texts of a list."""
-
 LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
 ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
 WRITTEN = "Output"
 TRAINING, REPLICAS = "Training", "The replicas"
 HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
 """Headings of a help page, in their order."""
-
 WORD = "word"
 SWITCH = {"on": True, "off": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
@@ -60,6 +57,46 @@ class FileUse(str, Enum):
     MAYBE_READ = "maybe read"
     WRITTEN = "written"
     HERE = "here"
+
+
+class KeepsWhatIsSaid(type):
+    """Makes questions that know which of their fields somebody filled; a copy knows what its original did."""
+
+    def __call__(cls, *values: Any, **said: Any) -> Any:
+        """A question, with the names of the fields that it is made with; None says nothing."""
+        if "said" not in said:
+            in_order = [f.name for f in fields(cls) if f.init and not f.kw_only]  # type: ignore[arg-type]
+            filled = {**dict(zip(in_order, values, strict=False)), **said}
+            said["said"] = frozenset(name for name, value in filled.items() if value is not None)
+        return super().__call__(*values, **said)
+
+
+@dataclass(frozen=True)
+class Spoken(metaclass=KeepsWhatIsSaid):
+    """A question whose fields somebody fills. `said` are those that somebody did, with their default too.
+
+    `preferred` are those that the user's configuration filled. They change nothing but the origin that the answer
+    states.
+    """
+
+    said: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+    preferred: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+
+    def origin(self, name: str, otherwise: str = "default") -> str:
+        """Where the value of a field came from: 'given' where somebody filled it, `otherwise` where nobody did."""
+        if name in self.preferred:
+            return "preference"
+        return "given" if name in self.said else otherwise
+
+
+def filled(question: S, /, **values: Any) -> S:
+    """A question with further fields said; None says nothing.
+
+    >>> filled(Spoken()).said
+    frozenset()
+    """
+    found = {name: value for name, value in values.items() if value is not None}
+    return replace(question, **found, said=question.said | frozenset(found))
 
 
 @dataclass(frozen=True)
@@ -163,17 +200,15 @@ def worded(row: Word[Any], default: Any = None, **about: Any) -> Any:
     return field(default=default, metadata=said_by(replace(row, **about)))
 
 
-def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
-    """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
-
-    def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = worded(make(*about, **further))
-        return made
-
-    return optional
+def optional(kind: Kind[T], says: str, heading: str = "", **about: Any) -> T | None:
+    """A field that a word fills and that may be left unsaid: None takes the default."""
+    made: T | None = worded(Word(kind, says, heading, **about))
+    return made
 
 
-optional = as_field(Word)
+def as_in(question: type[Request], name: str, **about: Any) -> Any:
+    """The same of a word of another question."""
+    return worded(words_of(question)[name], **about)
 
 
 def usual(value: T, kind: Kind[T], says: str, heading: str = "", **about: Any) -> T:
@@ -303,9 +338,9 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-def flag_word(says: str, heading: str = "", comes_last: bool = False) -> Word[bool]:
+def flag_word(says: str, heading: str = "", **about: Any) -> Word[bool]:
     """A word that stands where its option is typed."""
-    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
+    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, **about)
 
 
 def flag_of(row: Word[bool]) -> bool:
@@ -314,9 +349,9 @@ def flag_of(row: Word[bool]) -> bool:
     return stands
 
 
-def flag(says: str, heading: str = "", comes_last: bool = False) -> bool:
+def flag(says: str, heading: str = "", **about: Any) -> bool:
     """The same of a word that no other question has."""
-    return flag_of(flag_word(says, heading, comes_last))
+    return flag_of(flag_word(says, heading, **about))
 
 
 EDITED = flag_word("Of a plan file that was edited: plan its question again, and use none of its figures.", BESIDE)

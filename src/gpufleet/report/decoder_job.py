@@ -10,7 +10,7 @@ from gpufleet.report.numbers import amount, count, duration, plural, usd
 from gpufleet.report.page import Table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import Figure
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 
 FORMULAS = (
     ("work", "floor(n / B) full waves of B requests, then the rest: n requests per replica, a wave takes B / rate(B)"),

@@ -18,7 +18,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_time
 from gpufleet.results.base import Figure
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.encoders import EncoderEstimate
 
 PLURALS = {"sequence": "sequences", "image": "images", "window of audio": "windows of audio", "audio": "recordings"}
 

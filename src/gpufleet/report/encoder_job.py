@@ -11,7 +11,7 @@ from gpufleet.report.numbers import count, duration, plural, usd
 from gpufleet.report.page import Table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import Figure
-from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
+from gpufleet.results.encoders import EncoderBatchPlan, EncoderJobDeployment
 
 FORMULAS = (
     ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per replica, a pass takes t(B)"),

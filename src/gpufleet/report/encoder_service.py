@@ -12,7 +12,7 @@ from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords, service_page, service_rows_page
 from gpufleet.report.service_reasons import busy_words
 from gpufleet.report.service_tables import OwnColumns
-from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
+from gpufleet.results.encoders import EncoderDeployment, EncoderServePlan
 
 LOWER, ENGINES = "int8 (--precision int8)", "other engines (--engine)"
 FORMULAS = (

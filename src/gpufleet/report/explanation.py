@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.report.numbers import amount, count, percent, ranged_duration, significant
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.explanation import Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
+from gpufleet.results.estimate import Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
 from gpufleet.units import GB as GIGABYTE
 from gpufleet.units import GIGA, KB, MB, MEGA, MICROSECOND, MILLISECOND, PERCENT, TB, TERA
 

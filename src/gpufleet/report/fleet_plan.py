@@ -21,7 +21,7 @@ from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, tr
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
 from gpufleet.report.service_tables import objective_table
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
 from gpufleet.results.rented import OfferedMachines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.online_schedule import OnlineSchedule, PolicyOutcome
+from gpufleet.results.schedule import OnlineSchedule, PolicyOutcome
 
 WORDS = {
     "fifo": "first come first served, nobody overtakes on a pool that somebody waits for",

@@ -10,9 +10,9 @@ from gpufleet.report.pools import pools_of_plan_table
 from gpufleet.report.rented import about
 from gpufleet.report.token_prices import api_in_words
 from gpufleet.report.words import at_least_ms
-from gpufleet.results.flips import Flip, FlipWinner
+from gpufleet.results.base import Refused
+from gpufleet.results.levers import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
-from gpufleet.results.refused import Refused
 from gpufleet.units import MILLISECOND, PERCENT
 
 SHOWN_DIGITS, MANY_TIMES = 4, 10

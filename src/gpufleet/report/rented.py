@@ -9,7 +9,7 @@ from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.report.numbers import amount, percent, plural
 from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
-from gpufleet.results.flips import FlipWinner
+from gpufleet.results.levers import FlipWinner
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26

@@ -9,7 +9,7 @@ from gpufleet.records import dataclass
 from gpufleet.report.explanation import formula, share
 from gpufleet.report.numbers import amount, percent, significant
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.explanation import ExplainedOperation, ExplainedStep, Explanation
+from gpufleet.results.estimate import ExplainedOperation, ExplainedStep, Explanation
 from gpufleet.units import TERA
 
 WIDEST, ROWS = 78, 20

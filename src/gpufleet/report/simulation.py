@@ -22,8 +22,8 @@ from gpufleet.report.ranges import ranged_time
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
 from gpufleet.results.base import Figure
-from gpufleet.results.simulated_objective import SimulatedObjective
 from gpufleet.results.simulation import SimulatedCost, Simulation, TimeLevel
+from gpufleet.results.verification import SimulatedObjective
 from gpufleet.units import PERCENT
 
 METRICS = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.report.catalog_pages import cut_note
 from gpufleet.report.numbers import several, usd
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.token_prices import TokenApi, TokenPriceListing
+from gpufleet.results.catalog import TokenApi, TokenPriceListing
 
 
 def token_price_page(listing: TokenPriceListing, limit: int | None) -> Page:

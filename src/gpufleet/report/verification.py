@@ -8,7 +8,7 @@ from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.words import exact_time
 from gpufleet.results.base import Figure
-from gpufleet.results.flips import FlipWinner
+from gpufleet.results.levers import FlipWinner
 from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
 
 

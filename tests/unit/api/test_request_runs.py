@@ -15,7 +15,7 @@ from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
 from gpufleet.simulate.cluster import Copy

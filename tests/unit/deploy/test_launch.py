@@ -21,7 +21,7 @@ from gpufleet.report.fit import fit_page
 from gpufleet.report.formats import page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.text import page_as_text
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 from gpufleet.results.plan import Deployment
 from gpufleet.units import HOUR
 

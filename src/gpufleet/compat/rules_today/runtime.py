@@ -39,8 +39,7 @@ from gpufleet.domain.training import Method
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.explanation import ExplainedStep
+from gpufleet.results.estimate import ExplainedStep, ServingEstimate
 from gpufleet.results.training import TrainingEstimate
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 

@@ -10,7 +10,7 @@ from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, g
 from gpufleet.compat.rules_today.questions import ScalingQuestion
 from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
-from gpufleet.questions.said import filled
+from gpufleet.questions.words import filled
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GB

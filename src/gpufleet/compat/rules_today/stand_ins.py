@@ -16,7 +16,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.questions.said import filled
+from gpufleet.questions.words import filled
 from gpufleet.units import GB, GIGA, PERCENT, parse_count
 
 LADDER = (

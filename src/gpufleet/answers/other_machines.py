@@ -1,18 +1,17 @@
-"""Why some GPUs are not the answer of a plan."""
+"""Other machines beside the answer of a plan: why they are not it, and at which rates they cost less."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
-from gpufleet.optimize.helping import Plight, is_sensible, limits_together
-from gpufleet.optimize.market import PricedPlacement, bought, effective_price
-from gpufleet.optimize.placement import place_all
-from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.size import at_limit, needed_together
+from gpufleet.optimize.crossover import FIRST, NEITHER, SECOND, Stretch
+from gpufleet.optimize.helping import Plight, at_twice_the_price, is_sensible, limits_together, with_limits_at
+from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.size import needed_together
+from gpufleet.results.comparison import RateRange
 from gpufleet.results.plan import Deployment
 
 WORKABLE_RATIO = 1.5
@@ -46,17 +45,6 @@ def needed_to_serve(question: WriterQuestion, solution: WriterSolution) -> tuple
     return limits, best_of(question, then)
 
 
-def with_limits_at(question: WriterQuestion, solution: WriterSolution, limits: Mapping[str, float]) -> WriterSolution:
-    """The same copies with other values of some limits, and what is rented then."""
-    found = solution.found
-    for limit in question.demand.workload.slo.limits:
-        if limit.label in limits:
-            found = at_limit(found, limit, limits[limit.label])
-    placements = place_all(question.instances, solution.copies, found, question.demand)
-    ranked = bought(placements, question.offers, question.purse, Rejections())
-    return replace(solution, found=found, ranked=ranked, placements=placements)
-
-
 def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float | None:
     """The price of a machine of the cheapest row at which it counts as much as the answer; None where no price does.
 
@@ -72,12 +60,13 @@ def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float |
     return needed if needed > 0 else None
 
 
-def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
-    """The same machines at twice their price, those beside them at the same."""
-    offer = priced.offer
-    dear = replace(
-        offer,
-        price_per_instance_usd_per_hour=2 * offer.price_per_instance_usd_per_hour,
-        upfront_usd=2 * offer.upfront_usd,
-    )
-    return replace(priced, offer=dear)
+def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
+    """The stretches with the names of who is cheaper."""
+    return [
+        RateRange.made_of(
+            s,
+            cheaper={FIRST: first, SECOND: second}.get(s.cheaper),
+            is_served=s.cheaper != NEITHER,
+        )
+        for s in found
+    ]

@@ -1,4 +1,4 @@
-"""A `ServingEstimate` from a solved question of two pools: figures with ranges, which pool binds, rates that match."""
+"""Two pools as users get them: what they deliver, which binds, rates that match, and the cheapest of a plan."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpufleet.answers.ranks import ranks_of
-from gpufleet.answers.serving_estimate import (
-    Replica,
-    explained_terms,
-    factors,
-    latencies,
-    least_token_s,
-    rates,
-    replica_of,
-)
+from gpufleet.answers.serving_estimate import Replica, explained_terms, factors, latencies, rates, replica_of
 from gpufleet.domain.slo import METRICS
 from gpufleet.domain.verdict import FITS, TIGHT
+from gpufleet.optimize.copies.decoder import Replicas
+from gpufleet.optimize.estimate import least_token_s
 from gpufleet.optimize.pools import DECODE, PREFILL, PoolOfCopies, PoolsQuestion, PoolsSolution
+from gpufleet.optimize.pools_plan import PlacedPool, PooledPlacement
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.pools import answer_s
 from gpufleet.performance.serving import decode_load
 from gpufleet.performance.uncertainty import grades
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
-from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
-from gpufleet.results.pools import Handover, Pool, PooledServing
+from gpufleet.results.pools import Handover, Pool, PooledDeployment, PooledMachines, PooledServing
 
 Factors: TypeAlias = tuple[float, float]
 JUST_BELOW = 1e-9
@@ -135,12 +130,11 @@ def pool_figures(pool: PoolOfCopies, solution: PoolsSolution, name: str) -> Pool
     other = carried[DECODE if name == PREFILL else PREFILL]
     low, high = factors(solution.bounds()["ttft" if name == PREFILL else "tpot"])
     grade = Grade(int(grades(model)[0])).label
-    return Pool(
-        copies=pool.copies,
-        gpu=pool.gpu,
+    return Pool.made_of(
+        pool,
         num_gpus=pool.layout.num_devices,
         layout=pool.layout.label,
-        ranks=ranks_of(pool.layout),
+        ranks=Ranks.made_of(pool.layout),
         verdict=room.verdict,
         grade=grade,
         carried_requests_per_s=Figure.between(carried[name], "1/s", carried[name] / high, carried[name] / low, grade),
@@ -169,3 +163,39 @@ def first_token_parts(solution: PoolsSolution) -> list[ExplainedTerm]:
         ExplainedTerm(name=name, value=float(np.ravel(getattr(solution.found, part))[0]), unit="s", formula=formula)
         for part, (name, formula) in FIRST_TOKEN.items()
     ]
+
+
+def pooled_deployment(copies: Replicas, found: PooledPlacement, answer_usd_per_hour: float | None) -> PooledDeployment:
+    """Both pools with their machines and price, beside the price of the plan's own answer."""
+    shared = found.machines[1] == 0
+    prefill = pooled_machines(copies, found.prefill, found.machines[0], found.carried_per_s[0])
+    decode = pooled_machines(copies, found.decode, None if shared else found.machines[1], found.carried_per_s[1])
+    row = found.decode.row
+    return PooledDeployment.made_of(
+        found,
+        prefill=prefill,
+        decode=decode,
+        engine=copies.engine(row),
+        weight_format=copies.weights(row),
+        kv_precision=copies.kv_precision(row),
+        usd_per_month=float(usd_per_month(found.usd_per_hour)),
+        cost_ratio=None if answer_usd_per_hour is None else found.usd_per_hour / answer_usd_per_hour,
+        planned_s=dict(found.planned_s),
+    )
+
+
+def pooled_machines(copies: Replicas, pool: PlacedPool, machines: int | None, carried_per_s: float) -> PooledMachines:
+    """The copies of one pool and what they stand on."""
+    layout, offer = copies.layout(pool.row), pool.offer
+    return PooledMachines.made_of(
+        pool,
+        offer,
+        gpu=copies.gpu(pool.row).name,
+        num_gpus=layout.num_devices,
+        layout=layout.label,
+        instance=offer.instance,
+        machines=machines,
+        price_source=offer.source,
+        price_as_of=offer.as_of if offer.is_dated else None,
+        carried_requests_per_s=carried_per_s,
+    )

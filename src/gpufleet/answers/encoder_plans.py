@@ -1,4 +1,4 @@
-"""What services of models that are not decoders say beyond any service: passes, costs by input and hour of audio."""
+"""What services and jobs of models that are not decoders say beyond any other: passes, inputs and hours of audio."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.answers.job_plan import JobContext, JobKind, per_unit, rate_figure, usd_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.copies.encoder import EncoderCopies
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.optimize.job import JobPlacement
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.size import Operation
-from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
+from gpufleet.results.encoders import EncoderBatchPlan, EncoderDeployment, EncoderJobDeployment, EncoderServePlan
 from gpufleet.units import HOUR, MEGA
 
 
@@ -33,7 +35,7 @@ def tokens_of(q: EncoderQuestion, inputs: float) -> float | None:
     return inputs * q.size.tokens if q.tower.takes is Takes.TEXT else None
 
 
-def of_plan(context: Context[EncoderCopies]) -> dict[str, Any]:
+def of_plan(context: Context[EncoderCopies] | JobContext[EncoderCopies]) -> dict[str, Any]:
     """What one request is to the model."""
     return of_input(context.solution.copies.asked)
 
@@ -55,3 +57,20 @@ def of_row(context: Context[EncoderCopies], priced: PricedPlacement, running: Op
 
 
 SERVICE = ServiceKind(EncoderServePlan, EncoderDeployment, of_plan, of_row)
+
+
+def of_job_row(context: JobContext[EncoderCopies], p: JobPlacement) -> dict[str, Any]:
+    """Inputs and seconds of audio by the second, and what they cost."""
+    q, ranges, usd = context.solution.copies.asked, context.ranges, usd_of(context.ranges, p)
+    per_s, inputs, audio_s = context.requests_per_s(p), ranges.requests * q.num_windows, q.audio_s or q.new_audio_s
+    tokens = tokens_of(q, inputs)
+    return {
+        "inputs_per_s": rate_figure(ranges, p.row, per_s * q.num_windows),
+        "audio_s_per_s": None if audio_s is None else rate_figure(ranges, p.row, per_s * audio_s),
+        "usd_per_million_inputs": per_unit(usd, inputs / MEGA),
+        "usd_per_million_tokens": None if tokens is None else per_unit(usd, tokens / MEGA),
+        "usd_per_hour_of_audio": None if audio_s is None else per_unit(usd, ranges.requests * audio_s / HOUR),
+    }
+
+
+JOB = JobKind(EncoderBatchPlan, EncoderJobDeployment, of_plan, of_job_row)
