@@ -6,6 +6,7 @@ import logging
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -24,10 +25,11 @@ from mcp.types import (
 )
 from mcp.types import Tool as OfferedTool
 
+from gpufleet.cli.concerned import word_concerned
 from gpufleet.errors import GpufleetError
 from gpufleet.mcp.desk import Desk
 from gpufleet.mcp.short_answer import Reply, refusal
-from gpufleet.mcp.tool_words import TOOLS, Tool, description, input_schema, question
+from gpufleet.mcp.tool_words import TOOLS, Tool, Word, description, input_schema, question, words_of_tool
 
 MOST_PLANS = 16
 INSTRUCTIONS = (
@@ -86,8 +88,28 @@ async def answer(desk: Desk, tool: Tool, arguments: Mapping[str, Any], kept: Map
     try:
         asked = question(tool, arguments, kept)
     except GpufleetError as error:
-        return refusal(error)
-    return await desk.ask(asked)
+        return concerning(refusal(error), tool, arguments)
+    return concerning(await desk.ask(asked), tool, arguments)
+
+
+def concerning(reply: Reply, tool: Tool, arguments: Mapping[str, Any]) -> Reply:
+    """A reply that tells what is wrong, with the word that it is about."""
+    if "problem" not in reply.facts:
+        return reply
+    words = words_of_tool(tool)
+    by_flag = {word.flag: name for name, word in words.items() if word.flag}
+    by_metavar = {name.upper(): name for name, word in words.items() if not word.flag}
+    said = {name: as_file(words[name], value) if name in words else value for name, value in arguments.items()}
+    field = word_concerned(by_flag, by_metavar, said, reply.facts["problem"], reply.facts.get("found"))
+    return replace(reply, facts={**reply.facts, "field": field})
+
+
+def as_file(word: Word, value: Any) -> Any:
+    """What a word says; content under the name that an error calls it by."""
+    if isinstance(value, list):
+        return [as_file(word, each) for each in value]
+    may_be_file = word.may_be_content or word.suffix is not None
+    return {"name": f"{word.name}{word.suffix or '.json'}", "content": value} if may_be_file else value
 
 
 def keep(kept: OrderedDict[str, str], name: str, plan: str) -> None:

@@ -55,7 +55,7 @@ def refusal(error: GpufleetError) -> Reply:
     is_infeasible = isinstance(error, Infeasible)
     verdict = "infeasible" if is_infeasible else "error"
     lines = [line for text in (f"Verdict: {verdict}", str(error)) for line in wrap(text, COLUMNS)]
-    facts = {"verdict": verdict, "exit_code": error.exit_code, **said}
+    facts = {"verdict": verdict, "exit_code": error.exit_code, "code": error.code, **said}
     return Reply("\n".join(lines[:MOST_LINES]), facts, is_error=not is_infeasible)
 
 
