@@ -21,6 +21,7 @@ from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import understood
+from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import ROUNDING, MachineLimit, Mix, MixProblem
@@ -40,7 +41,6 @@ from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today, pose
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
-from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
@@ -90,7 +90,7 @@ class Asked:
 
 
 def plan_mix(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: MixRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -99,15 +99,15 @@ def plan_mix(
 ) -> FleetMix:
     """The cheapest machines of several types for services whose requests differ, with what is proved of the cost.
 
-    `requests`: one service or several, as for `plan_serve`; `request` says what the mix is held to, or words of it do.
+    `requests`: services, or a model whose service the words say as for `plan_serve`; what the mix is held to is said by
+    `request`, or by words too.
 
     >>> from gpufleet import ServeRequest
     >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200))
     >>> found.is_feasible
     True
     """
-    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = filled(request or MixRequest(), **said)
+    asked_of, terms = spoken_of_services(MixRequest, requests, request, said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(

@@ -31,7 +31,7 @@ from gpufleet.api.mixes import (
     with_mix,
     without_mix,
 )
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.api.sun import followed_sun
 from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
@@ -54,7 +54,6 @@ from gpufleet.performance.network_latency import round_trip
 from gpufleet.pricing.egress import answers_usd_per_million_tokens
 from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
-from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import RegionPlan
@@ -65,7 +64,7 @@ LESS_CARBON = 0.9
 
 
 def plan_regions(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: RegionRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -80,8 +79,7 @@ def plan_regions(
     >>> found.is_feasible
     True
     """
-    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = filled(request or RegionRequest(), **said)
+    asked_of, terms = spoken_of_services(RegionRequest, requests, request, said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(
