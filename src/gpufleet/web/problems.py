@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.cli.concerned import word_concerned
-from gpufleet.errors import GpufleetError, shorten
+from gpufleet.errors import GpufleetError, abridged
 from gpufleet.web.words import Question
 
 STATUS = {
@@ -82,18 +82,19 @@ class Problem(Exception):
         return {name: self.parts.get(name) for name in ("found", "expected", "hint")}
 
 
+def told_error(error: GpufleetError) -> dict[str, Any]:
+    """An error by its parts."""
+    is_plain = error.found is None or isinstance(error.found, (bool, int, float))
+    found = error.found if is_plain else abridged(str(error.found))
+    parts = {"problem": error.problem, "found": found, "expected": error.expected, "hint": error.hint}
+    return {"code": error.code, **parts, "text": str(error)}
+
+
 def of_error(error: Mapping[str, Any], question: Question, said: Mapping[str, object]) -> Problem:
-    """The problem that a worker tells of."""
+    """The problem that an error by its parts tells of."""
     field = field_of(question, said, str(error["problem"]), error["found"])
     parts = {name: error[name] for name in ("found", "expected", "hint", "text")}
     return Problem(error["code"], error["problem"], field=field, **parts)
-
-
-def of_usage(error: GpufleetError, question: Question, said: Mapping[str, object]) -> Problem:
-    """The problem of words that make no command line."""
-    found = None if error.found is None else shorten(error.found)
-    field = field_of(question, said, error.problem, error.found)
-    return Problem(error.code, error.problem, field=field, found=found, expected=error.expected, hint=error.hint)
 
 
 def field_of(question: Question, said: Mapping[str, object], problem: str, found: object) -> str | None:
