@@ -42,7 +42,7 @@ from gpufleet.errors import (
     UsageError,
     abridged,
 )
-from gpufleet.mcp.short_answer import facts_of
+from gpufleet.mcp.short_answer import facts_of, head, shortened
 from gpufleet.mcp.tool_words import TOOLS, Tool, words_of_tool
 from gpufleet.questions.autoscale import AutoscaleRequest
 from gpufleet.questions.fields import BATCH, SERVE, words_of
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 WRONG = "wrong"
 LINE, PYTHON, HTTP, ASSISTANT = "command line", "Python", "HTTP", "assistant"
-ERROR = "gpufleet: error: "
+ERROR, CATALOG = "gpufleet: error: ", "catalog_search"
 OF_COMMAND_LINE = re.compile(r"--[a-z]|gpufleet")
 """A hint that holds these is about the command line, and Python's is another."""
 ALONE = {"GPUFLEET_CONFIG": "", "GPUFLEET_PRICES": os.devnull, "GPUFLEET_MODELS": os.devnull, "GPUFLEET_DATE": DAY}
@@ -146,13 +146,22 @@ def values_both_ways(one: Any, other: Any) -> Iterator[str]:
 def facts_told(first: Told, other: Told) -> Any:
     """The facts of an answer of the command line, as an assistant is told them.
 
-    The id of a plan holds the name of a file that it was made with; content has none.
+    Of a listing that is its page. The id of a plan holds the name of a file that it was made with; content has none.
     """
     whole = first.answer if isinstance(first.answer, dict) else {}
+    asked: Asked = other.answer["asked"]
     facts = facts_of(whole, other.answer["tool"].figures, first.exit_code, current_date())
-    if "plan" in facts and other.answer["has_content"]:
+    if other.answer["tool"].name == CATALOG:
+        page = answered(asked.words, contents(asked)).text.splitlines()
+        return {**facts, "text": "\n".join(shortened(head(facts), page))}
+    if "plan" in facts and asked.files:
         return {**facts, "plan": other.answer["facts"].get("plan")}
     return facts
+
+
+def contents(asked: Asked) -> dict[str, bytes]:
+    """The files of a question as they come with it."""
+    return {name: text.encode() for name, text in asked.files.items()}
 
 
 def in_place(asked: Asked, folder: Path) -> contextlib.AbstractContextManager[None]:
@@ -171,7 +180,7 @@ def typed(asked: Asked, body: Parts) -> Told:
     texts = [(stream.flush(), stream.buffer.getvalue().decode())[1] for stream in (out, err)]  # type: ignore[attr-defined]
     if texts[0]:
         return Told(code, json.loads(texts[0]))
-    error = answered([*asked.words, "-o", "json"], {n: c.encode() for n, c in asked.files.items()}).error
+    error = answered([*asked.words, "-o", "json"], contents(asked)).error
     assert error is not None, asked.words
     return Told(code, wrong={"text": texts[1].rstrip("\n").rpartition(ERROR)[2], **parts_of(error, asked, body)})
 
@@ -260,7 +269,9 @@ async def by_assistant(session: ClientSession, asked: Asked, body: Parts) -> Tol
     if "problem" in facts:
         wrong = {part: facts.get(part) for part in ("code", "field", "hint")}
         return Told(facts["exit_code"], wrong={**wrong, "field": (wrong["field"] or "").replace("_", "-") or None})
-    return Told(facts["exit_code"], {"tool": tool, "facts": facts, "has_content": bool(asked.files)})
+    if tool.name == CATALOG:
+        facts["text"] = reply.content[0].text
+    return Told(facts["exit_code"], {"tool": tool, "facts": facts, "asked": asked})
 
 
 def all_faces(names: Collection[str], heard: Callable[[Outcome], None]) -> list[Outcome]:
