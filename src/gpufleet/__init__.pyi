@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import date
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.spoken import Services
 from gpufleet.ask.side_by_side.find import Model
 from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.tables import Catalog
@@ -434,7 +435,7 @@ def plan_job_regions(
     budget: float | str | None = ...,
 ) -> JobRegionPlan: ...
 def plan_mix(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: MixRequest | None = ...,
     *,
     budget_usd_per_hour: float | None = ...,
@@ -452,7 +453,7 @@ def plan_mix(
     time_limit: float | str | None = ...,
 ) -> FleetMix: ...
 def plan_regions(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: RegionRequest | None = ...,
     *,
     budget_usd_per_hour: float | None = ...,

@@ -14,6 +14,7 @@ from tests.contracts.test_seed_training import trained
 from tools.stub import PAGE, page, stubs
 
 import gpufleet
+from gpufleet.api.plan_basis import request_words
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.asking import Typed
 from gpufleet.errors import UsageError
@@ -233,3 +234,49 @@ def test_another_price_of_the_same_source_and_day_is_another_hash() -> None:
     )
     assert was.price_sources == now.price_sources != []
     assert was.input_hash != now.input_hash
+
+
+SERVICE = {"rate": "4/s", "in": "500", "out": "100", "gpus": "L4,L40S", "clouds": "gcp"}
+REQUEST = gpufleet.ServeRequest(MODEL, 4.0, 500.0, 100.0, gpus=["L4", "L40S"], clouds=["gcp"])
+
+
+@pytest.mark.parametrize(
+    ("by_option", "by_field"),
+    [
+        (
+            lambda: gpufleet.fit_training(MODEL, "RTX-4090", seq="2k", modules="q,v"),
+            lambda: gpufleet.fit_training(MODEL, "RTX-4090", sequence_tokens=2048.0, modules=["q", "v"]),
+        ),
+        (
+            lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", **{"in": "128"}),
+            lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens=128.0),
+        ),
+        (
+            lambda: gpufleet.compare(MODEL, "L4", "L40S", **SERVICE),
+            lambda: gpufleet.compare(REQUEST, "L4", "L40S"),
+        ),
+        (
+            lambda: gpufleet.plan_mix(MODEL, quota="L4=8,L40S=4", time_limit="0", **SERVICE),
+            lambda: gpufleet.plan_mix(REQUEST, quotas=["L4=8", "L40S=4"], time_limit_s=0.0),
+        ),
+        (
+            lambda: gpufleet.plan_regions(MODEL, users="eu=60%,us=40%", year="2024", time_limit="0", **SERVICE),
+            lambda: gpufleet.plan_regions(REQUEST, users=["eu=60%", "us=40%"], year=2024, time_limit_s=0.0),
+        ),
+    ],
+)
+def test_a_word_is_called_as_its_option_or_as_its_field(
+    by_option: Callable[[], Answer], by_field: Callable[[], Answer]
+) -> None:
+    assert by_option().to_json() == by_field().to_json()
+
+
+def test_words_of_one_service_are_of_no_several() -> None:
+    with pytest.raises(UsageError, match="'headroom'"):
+        gpufleet.plan_mix([REQUEST, REQUEST], headroom=0.5)
+
+
+def test_what_a_plan_rests_on_holds_nothing_that_nobody_said() -> None:
+    assert REQUEST.notes == ()
+    asked = replace(REQUEST, notes=[], from_config=frozenset())
+    assert request_words(asked) == request_words(REQUEST)

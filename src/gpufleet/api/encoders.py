@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from os import PathLike
+from typing import Any
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
 from gpufleet.api.encoder_launches import copy_launch
@@ -45,14 +46,8 @@ def estimate_encoder(
     model: EncodeRequest | str | PathLike[str] | EncoderModel,
     gpus: str | tuple[str, int] | None = None,
     *,
-    input_tokens: float | None = None,
-    output_tokens: float | None = None,
-    audio_s: float | None = None,
-    batch: float | None = None,
-    beams: int | None = None,
-    precision: str | None = None,
-    engine: str | None = None,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> EncoderEstimate:
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
 
@@ -62,18 +57,7 @@ def estimate_encoder(
     >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
     True
     """
-    asked = heard(
-        EncodeRequest,
-        model,
-        gpus=gpus,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        audio_s=audio_s,
-        batch=batch,
-        beams=beams,
-        precision=precision,
-        engine=engine,
-    )
+    asked = heard(EncodeRequest, model, gpus=gpus, **said)
     tables, of = load_catalog() if catalog is None else catalog, asked.model
     encoder = of if isinstance(of, EncoderModel) else read_encoder(str(of), shipped_encoder)
     name, number = asked.gpus if isinstance(asked.gpus, tuple) else parse_gpus(asked.gpus)

@@ -50,14 +50,14 @@ def estimate(
     model: EstimateRequest | str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int] | None = None,
     *,
-    launch: bool = False,
+    launch: bool = True,
     catalog: Catalog | None = None,
     **said: Any,
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
-    `EstimateRequest` (questions.estimate) has what may be said: layout, formats, engine, lengths and loads. `launch`
-    adds the command that starts the replica.
+    `EstimateRequest` (questions.estimate) has what may be said: layout, formats, engine, lengths and loads. The
+    answer holds the command that starts the replica, unless `launch` is False.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high

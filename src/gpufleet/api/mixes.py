@@ -21,7 +21,7 @@ from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import understood
-from gpufleet.api.spoken import spoken
+from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.domain.mix import ROUNDING, MachineLimit, Mix, MixProblem
@@ -90,7 +90,7 @@ class Asked:
 
 
 def plan_mix(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: MixRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -99,15 +99,15 @@ def plan_mix(
 ) -> FleetMix:
     """The cheapest machines of several types for services whose requests differ, with what is proved of the cost.
 
-    `requests`: one service or several, as for `plan_serve`; `request` says what the mix is held to, or words of it do.
+    `requests`: services, or a model whose service the words say as for `plan_serve`; what the mix is held to is said by
+    `request`, or by words too.
 
     >>> from gpufleet import ServeRequest
     >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200))
     >>> found.is_feasible
     True
     """
-    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = spoken(MixRequest, request or MixRequest(), said)
+    asked_of, terms = spoken_of_services(MixRequest, requests, request, said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(

@@ -30,8 +30,7 @@ from gpufleet.api.mixes import (
     with_mix,
     without_mix,
 )
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.spoken import spoken
+from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.api.sun import followed_sun
 from gpufleet.catalog.areas import area_words, regions_in
 from gpufleet.catalog.egress import egress_price
@@ -65,7 +64,7 @@ LESS_CARBON = 0.9
 
 
 def plan_regions(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: RegionRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -80,8 +79,7 @@ def plan_regions(
     >>> found.is_feasible
     True
     """
-    asked_of = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    terms = spoken(RegionRequest, request or RegionRequest(), said)
+    asked_of, terms = spoken_of_services(RegionRequest, requests, request, said)
     refuse_out_of_range(terms)
     if not 1 <= len(asked_of) <= MOST_SERVICES:
         raise UsageError(

@@ -60,7 +60,7 @@ def estimate(
     request = asked.request(EstimateRequest, model)
     is_explained = explain or roofline or is_drawn or picture is not None
     with replaying(request.requests is not None):
-        result = estimate_serving(request, explain=is_explained, launch=request.gpus is not None)
+        result = estimate_serving(request, explain=is_explained)
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)
     return result.exit_code

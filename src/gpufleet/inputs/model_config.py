@@ -154,7 +154,10 @@ def _added_config(added: AddedModel) -> tuple[Mapping[str, object], str]:
 
 
 def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> str | None:
-    """Where a model's weights are: the folder around its config, or the id that `shipped` knows; None: not known."""
+    """Where a model's weights are: the folder around its config, or the id that `shipped` knows; None: not known.
+
+    A config that came alone with a question has no folder.
+    """
     is_on_disk = isinstance(model, Path) or _is_path(model)
     if not is_on_disk:
         added = added_model(str(model))
@@ -166,7 +169,8 @@ def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> st
                 return called.checkpoint.id
             is_on_disk = _is_on_disk(str(model))
     file = _config_file(Path(model))
-    return _as_operand(str(file.parent)) if is_on_disk and file.name == CONFIG_NAME else None
+    has_folder = is_on_disk and file.name == CONFIG_NAME and folder_of(file) != ""
+    return _as_operand(str(file.parent)) if has_folder else None
 
 
 def _as_operand(path: str) -> str:

@@ -194,6 +194,7 @@ def alone(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written:
             batch=1,
             precision=q.precision,
             explain=True,
+            launch=False,
         )
     except Infeasible as error:
         return error.problem

@@ -92,6 +92,7 @@ def serving(stand_in: StandIn, gpu: str, num_gpus: int, concurrency: float, stag
             concurrency=concurrency,
             tp=num_gpus // stages,
             pp=stages,
+            launch=False,
         )
     except Infeasible as error:
         return error.problem
