@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour
 from gpufleet.report.page import Table, lines_table
-from gpufleet.report.rented import about
+from gpufleet.report.rented import about, short_machines
 from gpufleet.report.service_reasons import certainty_line, copies_line
 from gpufleet.report.text import cut
 from gpufleet.report.words import exact_time
@@ -46,13 +46,13 @@ def is_told(plan: ServicePlan, code: str, value: str | None = None) -> bool:
 def lever_line(lever: Lever) -> str:
     """One change: what it saves, what it is and how it is asked for, what is rented then."""
     typed = f" ({lever.typed})" if lever.typed else ""
-    return f"{saved(lever)} with {lever.change}{typed}: {machines(lever.winner)}."
+    return f"{saved(lever)} with {lever.change}{typed}: {short_machines(lever.winner)}."
 
 
 def short_line(lever: Lever) -> str:
     """The same in one line: a change in words where its option would be long or there is none."""
     how = lever.change if lever.code == LIMIT or not lever.typed else lever.typed
-    return f"{saved(lever)}: {how}{risk_words(lever)}, {machines(lever.winner)}"
+    return f"{saved(lever)}: {how}{risk_words(lever)}, {short_machines(lever.winner)}"
 
 
 def risk_words(lever: Lever) -> str:
@@ -66,11 +66,6 @@ def saved(lever: Lever) -> str:
     """What a change saves, and what the plan costs then."""
     price = f"{about(lever.winner)}{usd_per_hour(lever.winner.usd_per_hour)}"
     return f"{percent(lever.saved_ratio)} less, {price}{TIGHT if lever.winner.doubt_ratio > 1 else ''}"
-
-
-def machines(winner: CheapestThen) -> str:
-    """Which machines are rented."""
-    return f"{winner.instance_count}x {winner.cloud} {winner.instance.removeprefix('Standard_')}"
 
 
 def edge_line(edge: LimitEdge, plan: ServicePlan) -> str:

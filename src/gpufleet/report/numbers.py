@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from gpufleet import units
 from gpufleet.provenance import WIDEST_RATIO
@@ -159,6 +160,15 @@ def roughly(show: Callable[[float], str], amount_usd: float) -> str:
     """
     rounded, unit = float(f"{shown_amount(amount_usd):.1e}"), show(amount_usd).partition("/")
     return f"~{with_unit_of_money(significant(rounded, 2))}{unit[1]}{unit[2]}"
+
+
+def or_dash(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    """What shows a value, or a dash where there is none.
+
+    >>> or_dash(usd)(None), or_dash(usd)(2.0)
+    ('-', '$2.00')
+    """
+    return lambda value: "-" if value is None else show(value)
 
 
 def percent(share: float | None) -> str:

@@ -11,6 +11,7 @@ from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
 from gpufleet.results.flips import FlipWinner
 from gpufleet.results.rented import OfferedMachines, RentedMachines
+from gpufleet.results.verification import VerifiedDeployment
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE, MOST_NAMED = "all", 3
@@ -24,6 +25,11 @@ PLANS_FOR_IT = f"{SURER} plans for it"
 def machines(d: OfferedMachines) -> str:
     """How many of which type."""
     return f"{d.instance_count}x {d.cloud} {d.instance}"
+
+
+def short_machines(d: OfferedMachines | FlipWinner | VerifiedDeployment) -> str:
+    """The same without what every machine type of a cloud begins with."""
+    return f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
 
 
 def rented_words(d: OfferedMachines, bought: str) -> str:
@@ -185,8 +191,8 @@ def tight_row(
 
 def machines_texts(rows: Sequence[RentedMachines], width: int) -> list[str]:
     """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
-    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rows]
     counts = [f"{d.instance_count}x " for d in rows]
+    names = [short_machines(d).removeprefix(number) for d, number in zip(rows, counts, strict=True)]
     if width >= NARROW_PAGE:
         return [count + name for count, name in zip(counts, names, strict=True)]
     short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
