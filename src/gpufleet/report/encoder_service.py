@@ -8,7 +8,7 @@ from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Table, formulas_table
-from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.search import inputs_table
 from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords, service_page, service_rows_page
 from gpufleet.report.service_reasons import busy_words
 from gpufleet.report.service_tables import OwnColumns

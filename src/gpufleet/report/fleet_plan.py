@@ -13,12 +13,18 @@ from gpufleet.report.levers import bill_table
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Columns, Fact, Page, Row, Table, column, number
 from gpufleet.report.plan import lengths_text
-from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import kind
 from gpufleet.report.ranking import are_regions_asked
 from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, short_machines, try_first
-from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
+from gpufleet.report.search import (
+    assumed_line,
+    dated_sources,
+    inputs_table,
+    preferred_line,
+    rejection_table,
+    relaxation_table,
+)
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gpufleet import units
 from gpufleet.records import dataclass
@@ -25,15 +25,15 @@ class LinearAxis:
         return min(max(value / self.high, 0.0), 1.0)
 
 
-def round_steps(high: float, most: int) -> list[float]:
-    """Zero and round values up to `high`, at most so many steps.
+def round_steps(high: float, most: int, rounded: Sequence[float] = STEPS) -> list[float]:
+    """Zero and round values up to `high`, at most so many steps, each `rounded` within its power of ten.
 
-    >>> round_steps(23.0, 4), round_steps(1.0, 2)
-    ([0.0, 10.0, 20.0], [0.0, 0.5, 1.0])
+    >>> round_steps(23.0, 4), round_steps(1.0, 2), round_steps(90.0, 8, (1.0, 2.0, 5.0, 10.0))
+    ([0.0, 10.0, 20.0], [0.0, 0.5, 1.0], [0.0, 20.0, 40.0, 60.0, 80.0])
     """
     least = high / most
     decade = 10.0 ** math.floor(math.log10(least))
-    return multiples(next(step * decade for step in STEPS if step * decade >= least * (1 - 1e-9)), high)
+    return multiples(next(step * decade for step in rounded if step * decade >= least * (1 - 1e-9)), high)
 
 
 def multiples(step: float, high: float) -> list[float]:

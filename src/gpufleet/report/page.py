@@ -232,8 +232,7 @@ def lines_table(title: str, lines: Sequence[str]) -> Table:
 def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     """How the figures are computed, in words."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    rows = [{"name": name, "formula": formula} for name, formula in formulas]
-    return Table(columns, rows, "How it is computed", folded=True)
+    return Table.of_cells(columns, formulas, "How it is computed", folded=True)
 
 
 def is_warning(note: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
@@ -16,16 +17,16 @@ from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
-from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
-from gpufleet.report.screen import lines_over, rejected_note
+from gpufleet.report.rented import NARROW_PAGE, machines, titled, try_first, verdict
+from gpufleet.report.screen import one_screen
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
     answer_tables,
     any_asked,
+    brief_notes,
     facts_of,
     notes,
-    screen_notes,
     screen_tables,
     title_of,
     why_table,
@@ -56,22 +57,17 @@ def plan_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
     further, explained = further_tables(plan, all_flips, most), explained_tables(plan) if explain else []
-    on_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)]
+    on_today, of_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)], today_tables(plan)
     if plan.deployments and is_screen(details):
-        asked = [*drawn_front(plan, width), *further]
-        said = screen_notes(plan, WORDS, not_among_reasons(plan), today)
-
-        def screen(over: int) -> Page:
-            tables = own_screen(plan, details, width, num_rows, over)
-            return Page(headline(plan), tables, [*rejected_note(plan.rejections, over), *said], on_today)
-
-        fitting = screen(0 if details else lines_over(screen, width))
-        return replace(fitting, tables=[*asked, *today_tables(plan), *fitting.tables, *explained])
-    tables = [*today_tables(plan), *served_tables(plan, width), *further]
-    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
+        page = Page(headline(plan), (), brief_notes(plan, WORDS, not_among_reasons(plan), today), on_today)
+        tables_over = partial(own_screen, plan, details, width, num_rows)
+        fitting = one_screen(page, plan.rejections, tables_over, details, width)
+        return replace(fitting, tables=[*drawn_front(plan, width), *further, *of_today, *fitting.tables, *explained])
+    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
     energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
-    every, notes = [*tables, *energy, *explained], notes_said(plan, today)
-    return Page(headline(plan), every, notes, on_today, facts(plan), title(plan), next_step(plan))
+    tables = [*of_today, *served_tables(plan, width), *further, rejected, *energy, *explained]
+    said = notes(plan, WORDS, not_among_reasons(plan), today)
+    return Page(headline(plan), tables, said, on_today, facts(plan), title(plan), next_step(plan))
 
 
 def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None, over: int) -> list[Table]:
@@ -175,24 +171,19 @@ def percentile_words(is_stated: bool, p90: float | None, p95: float | None) -> l
 
 
 def headline(plan: ServePlan) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence; that no machines keep what was promised, and what the first ones break."""
     if not plan.deployments and plan.mix is not None:
         sure = verdict(plan, any(part.deployment.is_tight for part in plan.mix.parts))
         return f"{asked_text(plan)}: {mixed_headline(plan.mix)}. {sure}"
-    if plan.deployments and not plan.is_feasible:
-        return f"{asked_text(plan)}: {broken_words(plan)}"
-    return headline_of(plan, WORDS)
-
-
-def broken_words(plan: ServePlan) -> str:
-    """That no machines keep what was promised, and what the first ones break."""
+    if not plan.deployments or plan.is_feasible:
+        return headline_of(plan, WORDS)
     d, found = plan.answer, plan.verification
-    broken = dict.fromkeys(o.replayed.label for row in (found.of_answer if found else []) for o in row.objectives
-                           if not o.replayed.is_kept)  # fmt: skip
+    replayed = [o.replayed for row in (found.of_answer if found else []) for o in row.objectives]
+    broken = ", ".join(dict.fromkeys(o.label for o in replayed if not o.is_kept))
     return (
-        f"no machines keep every limit when requests are replayed one by one. {d.instance_count}x {d.cloud} "
-        f"{d.instance} ({usd_per_hour(d.usd_per_hour)}), which would do on paper, breaks {', '.join(broken)}, and so "
-        "does what carries up to four times as much."
+        f"{asked_text(plan)}: no machines keep every limit when requests are replayed one by one. {machines(d)} "
+        f"({usd_per_hour(d.usd_per_hour)}), which would do on paper, breaks {broken}, and so does what carries up to "
+        "four times as much."
     )
 
 
@@ -222,11 +213,6 @@ def next_step(plan: ServePlan) -> str:
     return try_first(plan.deployments[:1], "" if plan.verification else REPLAY_FIRST)
 
 
-def unit_cost(plan: ServePlan) -> tuple[float, str]:
-    """What answers cost."""
-    return plan.answer.usd_per_million_output_tokens, "per 1M output tokens"
-
-
 def own_columns(plan: ServePlan) -> OwnColumns:
     """Layouts, what output tokens cost, and what a row saves beside what runs today."""
     return columns_of(plan.deployments, plan.today)
@@ -242,21 +228,16 @@ def columns_of(deployments: Sequence[Deployment], today: Today | None = None) ->
     )
 
 
-def notes_said(plan: ServePlan, today: date | None) -> list[str]:
-    """Notes, but for those that stand among the reasons."""
-    return notes(plan, WORDS, not_among_reasons(plan), today)
-
-
 def not_among_reasons(plan: ServePlan) -> list[str]:
     """What is said of a plan beside the reasons for its answer."""
     among_reasons = plan.quality_costs.get(plan.answer.weight_format) if plan.deployments else None
     return [note for note in plan.notes if note != among_reasons]
 
 
-WORDS = ServiceWords(
+WORDS = ServiceWords[ServePlan](
     asked_text,
     lengths_text,
-    unit_cost,
+    lambda plan: (plan.answer.usd_per_million_output_tokens, "per 1M output tokens"),
     own_reasons,
     own_columns,
     explained_tables,

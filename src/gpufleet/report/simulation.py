@@ -17,13 +17,14 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     usd_per_million_tokens,
 )
-from gpufleet.report.page import WARNING, Column, Fact, Page, Row, Table, lines_table
+from gpufleet.report.page import WARNING, Column, Columns, Fact, Page, Row, Table, column, lines_table, number
 from gpufleet.report.ranges import ranged_time
+from gpufleet.report.search import plain_inputs_table
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
 from gpufleet.results.base import Figure
 from gpufleet.results.simulated_objective import SimulatedObjective
-from gpufleet.results.simulation import SimulatedCost, Simulation, TimeLevel
+from gpufleet.results.simulation import Distribution, SimulatedCost, Simulation, TimeLevel
 from gpufleet.units import PERCENT
 
 METRICS = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
@@ -49,7 +50,7 @@ def simulation_page(result: Simulation, *, explain: bool = False, in_characters:
         lines_table("What the replicas did", list(did_lines(result))),
         *closed_form_tables(result, explain),
         *(drawn_tables(result) if in_characters else picture_tables(result)),
-        *([inputs_table(result)] if explain else []),
+        *([plain_inputs_table(result.inputs)] if explain else []),
     ]
     title = " ".join([*state_words(result), f"{subject(result)}, {result.load}."])
     return Page(headline(result), tables, list(notes(result)), (), facts(result), title)
@@ -167,32 +168,23 @@ def latency_rows(name: str, latency: Mapping[str, Figure]) -> Iterator[Row]:
     for metric, words in METRICS.items():
         cells = {s: latency.get(f"{metric}.{s}") for s in STATISTICS}
         if any(cells.values()):
-            shown = {s: "unknown" if figure is None else ranged_time(figure) for s, figure in cells.items()}
-            yield {"class": name, "metric": words, **shown}
+            yield {"class": name, "metric": words, **{s: known_time(figure) for s, figure in cells.items()}}
 
 
 def objective_tables(result: Simulation) -> list[Table]:
     """Objectives, and how they are kept."""
-    if not result.objectives:
-        return []
-    columns = [
-        Column("objective", "objective"),
-        Column("figure", "replayed", align="right"),
-        Column("within", "requests within", align="right"),
-        Column("verdict", "verdict"),
+    columns: Columns[SimulatedObjective] = [
+        column("objective", lambda o: f"{o.label} < {duration(o.limit_s)}"),
+        number("replayed", lambda o: known_time(o.figure)),
+        number("requests within", lambda o: share_text(o.within_ratio)),
+        column("verdict", lambda o: f"{'kept' if o.is_kept else 'broken'}{'' if o.is_sure else ', not surely'}"),
     ]
-    return [Table(columns, [objective_row(o) for o in result.objectives])]
+    return [Table.of(result.objectives, columns)] if result.objectives else []
 
 
-def objective_row(o: SimulatedObjective) -> Row:
-    """One objective."""
-    verdict = "kept" if o.is_kept else "broken"
-    return {
-        "objective": f"{o.label} < {duration(o.limit_s)}",
-        "figure": "unknown" if o.figure is None else ranged_time(o.figure),
-        "within": share_text(o.within_ratio),
-        "verdict": verdict if o.is_sure else f"{verdict}, not surely",
-    }
+def known_time(figure: Figure | None) -> str:
+    """A time with its range, where it is known."""
+    return "unknown" if figure is None else ranged_time(figure)
 
 
 def share_text(figure: Figure) -> str:
@@ -283,80 +275,64 @@ def cost_line(cost: SimulatedCost) -> str:
 
 def closed_form_tables(result: Simulation, explain: bool) -> list[Table]:
     """What `estimate` says of the same load, beside the replay; the ranges of one are not those of the other."""
-    shown = {name: figure for name, figure in result.closed_form.items() if explain or name.endswith(STATISTICS_BESIDE)}
-    rows = [closed_form_row(name, figure, result) for name, figure in shown.items()]
-    columns = [
-        Column("figure", "figure"),
-        Column("replayed", "replayed", align="right"),
-        Column("closed", "closed form (estimate)", align="right"),
+    columns: Columns[tuple[str, Figure]] = [
+        column("figure", lambda named: figure_words(named[0])),
+        number("replayed", lambda named: known_time(result.latency.get(named[0]))),
+        number("closed form (estimate)", lambda named: ranged_time(named[1])),
     ]
-    return [Table(columns, rows)] if rows else []
+    shown = [named for named in result.closed_form.items() if explain or named[0].endswith(STATISTICS_BESIDE)]
+    return [Table.of(shown, columns)] if shown else []
 
 
-def closed_form_row(name: str, figure: Figure, result: Simulation) -> Row:
-    """One figure twice."""
+def figure_words(name: str) -> str:
+    """A metric and a statistic of it: 'ttft.p95' as 'TTFT p95'."""
     metric, _, statistic = name.partition(".")
-    replayed = result.latency.get(name)
-    return {
-        "figure": f"{METRICS.get(metric, metric)} {statistic}",
-        "replayed": "unknown" if replayed is None else ranged_time(replayed),
-        "closed": ranged_time(figure),
-    }
+    return f"{METRICS.get(metric, metric)} {statistic}"
 
 
 def drawn_tables(result: Simulation) -> list[Table]:
     """The course of the replay and the spread of latencies, a line of blocks each."""
-    t = result.timeline
+    t, kv = result.timeline, result.kv_used_ratio
     if len(t.time_s) < 2:
         return []
-    courses: dict[str, tuple[str, str]] = {
-        "running": (course(t.running, SPARK_WIDTH), count(result.running.highest)),
-        "waiting": (course(t.waiting, SPARK_WIDTH), count(result.waiting.highest)),
-        "KV in use": (course(t.kv_used_ratio, SPARK_WIDTH, 1.0), percent(result.kv_used_ratio.highest)),
-    }
+    rows = [
+        ("running", course(t.running, SPARK_WIDTH), count(result.running.highest)),
+        ("waiting", course(t.waiting, SPARK_WIDTH), count(result.waiting.highest)),
+        ("KV in use", course(t.kv_used_ratio, SPARK_WIDTH, 1.0), percent(kv.highest)),
+    ]
     if max(t.replicas) != min(t.replicas):
-        courses["replicas"] = course(t.replicas, SPARK_WIDTH), count(result.paid_replicas.highest)
-    rows = [{"name": name, "course": line, "highest": highest} for name, (line, highest) in courses.items()]
+        rows.append(("replicas", course(t.replicas, SPARK_WIDTH), count(result.paid_replicas.highest)))
     columns = [
         Column("name", "over time"),
         Column("course", f"0 to {duration(t.time_s[-1])}", is_drawing=True),
         Column("highest", "highest", align="right"),
     ]
-    return [Table(columns, rows), *spread_tables(result)]
+    return [Table.of_cells(columns, rows), *spread_tables(result)]
 
 
 def spread_tables(result: Simulation) -> list[Table]:
     """Which share of requests stays below a time."""
+    title = "share of requests below, in equal ratios"
+    columns: Columns[Distribution] = [
+        column("spread", lambda d: METRICS.get(d.metric, d.metric)),
+        number("1% below", lambda d: duration(d.seconds[0])),
+        column(title, lambda d: spread(d.seconds, d.shares, SPARK_WIDTH), is_drawing=True),
+        number("longest", lambda d: duration(d.seconds[-1])),
+    ]
     known = [d for d in result.distributions if d.seconds]
-    columns = [
-        Column("name", "spread"),
-        Column("from", "1% below", align="right"),
-        Column("spread", "share of requests below, in equal ratios", is_drawing=True),
-        Column("to", "longest", align="right"),
-    ]
-    rows = [
-        {
-            "name": METRICS.get(d.metric, d.metric),
-            "from": duration(d.seconds[0]),
-            "spread": spread(d.seconds, d.shares, SPARK_WIDTH),
-            "to": duration(d.seconds[-1]),
-        }
-        for d in known
-    ]
-    return [Table(columns, rows)] if rows else []
+    return [Table.of(known, columns)] if known else []
 
 
 def picture_tables(result: Simulation) -> list[Table]:
     """The same as a picture, above the highest values."""
-    picture = simulation_picture(result, picture_title(result))
+    picture, kv = simulation_picture(result, picture_title(result)), result.kv_used_ratio
     if picture is None:
         return []
     levels = {"running": result.running, "waiting": result.waiting}
-    rows = [{"name": name, "mean": significant(v.mean), "highest": count(v.highest)} for name, v in levels.items()]
-    kv = result.kv_used_ratio
-    rows.append({"name": "KV cache in use", "mean": percent(kv.mean), "highest": percent(kv.highest)})
+    rows = [(name, significant(v.mean), count(v.highest)) for name, v in levels.items()]
+    rows.append(("KV cache in use", percent(kv.mean), percent(kv.highest)))
     columns = [Column("name", "over time"), *(Column(k, k, align="right") for k in ("mean", "highest"))]
-    return [Table(columns, rows, "Over time, and how latencies are spread", picture=picture)]
+    return [Table.of_cells(columns, rows, "Over time, and how latencies are spread", picture=picture)]
 
 
 def picture_title(result: Simulation) -> str:
@@ -400,9 +376,3 @@ def plain_figures(result: Simulation) -> Sequence[tuple[str, float | None, str]]
         *priced,
         *((fate, float(number), "requests") for fate, number in result.fates.items()),
     ]
-
-
-def inputs_table(result: Simulation) -> Table:
-    """Every input as it was read, with where it came from."""
-    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
-    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")
