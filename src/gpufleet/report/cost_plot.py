@@ -11,13 +11,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gpufleet.records import dataclass
-from gpufleet.report.log_plane import LogPlane, ticks
+from gpufleet.report.axes import LogAxis, LogPlane, ticks
 from gpufleet.report.markup import marked_up
-from gpufleet.report.numbers import duration, duration_unit, usd
+from gpufleet.report.numbers import duration, duration_unit, shown_amount, shown_code, usd
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
-from gpufleet.report.roofline import LogAxis
-from gpufleet.report.shown_currency import shown_amount, shown_code
 from gpufleet.report.svg import Box, svg_document, written
 
 LETTER_PX, LINE_PX, DOT_PX, SMALL_DOT_PX, CAP_PX, AWAY_PX = 7.2, 15.0, 6, 4, 3, 9

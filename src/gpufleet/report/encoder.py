@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpufleet import units
-from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     amount,
@@ -19,8 +20,13 @@ from gpufleet.report.page import Columns, Page, Table, column, lines_table, numb
 from gpufleet.report.ranges import FIGURE_COLUMNS, figure_row, ranged_time
 from gpufleet.report.ranges import ranged_figure as rate_text
 from gpufleet.report.search import plain_inputs_table
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.encoder_estimate import EncoderEstimate
+
+if TYPE_CHECKING:
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
+    from gpufleet.results.encoder_service import EncoderServePlan
 
 PLURALS = {"sequence": "sequences", "image": "images", "window of audio": "windows of audio", "audio": "recordings"}
 
@@ -35,6 +41,11 @@ def input_text(unit: str, input_tokens: float, output_tokens: float | None, audi
     if audio_s is not None:
         return f" of {duration(audio_s)}{written}{' window' if written else ''}"
     return f" of {amount(input_tokens)} tokens{written}" if unit == "sequence" else written
+
+
+def unit_of(plan: EncoderBatchPlan | EncoderServePlan) -> str:
+    """What the cost of a plan is compared by, in words: a million inputs, or an hour of audio."""
+    return f"per 1M {PLURALS[plan.unit]}" if plan.answer.usd_per_hour_of_audio is None else "per hour of audio"
 
 
 def encoder_page(result: EncoderEstimate, *, explain: bool = False) -> Page:

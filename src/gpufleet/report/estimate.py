@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
-from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, several
 from gpufleet.report.page import Columns, Fact, Page, Picture, Row, Table, column, lines_table, number
@@ -15,6 +14,7 @@ from gpufleet.report.ranges import FIGURE_COLUMNS, figure_row, ranged_time
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.report.search import plain_inputs_table, spread_words
+from gpufleet.report.words import grade_line, memory_look
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
-from gpufleet.report.grades import memory_look
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, gib, or_dash, ranged, significant, usd_per_hour
 from gpufleet.report.page import Column, Columns, Fact, Page, Table, column, number
+from gpufleet.report.words import memory_look
 from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.fit import FitResult, RejectedLayout, UsersByPrecision
 from gpufleet.units import GIB

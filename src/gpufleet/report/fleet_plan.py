@@ -7,16 +7,22 @@ from dataclasses import replace
 from datetime import date
 
 from gpufleet.report import encoder_service
-from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.levers import bill_table
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Columns, Fact, Page, Row, Table, column, number
-from gpufleet.report.plan import lengths_text
-from gpufleet.report.plan_reasons import own_reasons
-from gpufleet.report.price_lines import kind
-from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, short_machines, try_first
+from gpufleet.report.plan import lengths_text, own_reasons
+from gpufleet.report.rented import (
+    are_regions_asked,
+    gpus,
+    in_doubt,
+    kind,
+    marked,
+    place,
+    range_word,
+    short_machines,
+    try_first,
+)
+from gpufleet.report.screen import WHOLE, Detail, Details
 from gpufleet.report.search import (
     assumed_line,
     dated_sources,
@@ -26,6 +32,7 @@ from gpufleet.report.search import (
     relaxation_table,
 )
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
+from gpufleet.report.service_reasons import bill_table
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogPlane, drawn_lines
 from gpufleet.report.cost_plot import CostPlot, CostPoint, Ends, cost_picture, undominated
-from gpufleet.report.log_plane import LogPlane, drawn_lines
 from gpufleet.report.numbers import duration, usd
 from gpufleet.report.page import Column, Picture, Row, Table
 from gpufleet.report.rented import gpus, marked, short_machines

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LinearAxis, time_ticks
 from gpufleet.report.controls import printable
-from gpufleet.report.linear_axis import LinearAxis, time_ticks
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration
 from gpufleet.report.page import Picture

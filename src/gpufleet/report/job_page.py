@@ -9,8 +9,6 @@ from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
-from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
-from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -22,34 +20,46 @@ from gpufleet.report.numbers import (
     usd_per_hour,
 )
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
-from gpufleet.report.price_lines import kind, undated_line, unmeasured_line
 from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
-from gpufleet.report.ranking import OUTDATED, PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
+    OUTDATED,
+    PRICE_DAYS,
     about,
+    are_regions_asked,
+    kind,
+    machine_cells,
     machines,
     machines_texts,
     marked,
     range_legend,
+    ranking,
     rented_fact,
     rented_words,
     surer,
     tight_row,
     titled,
+    undated_line,
+    unmeasured_line,
     until_line,
+    varied_columns,
     verdict,
     verdict_fact,
 )
 from gpufleet.report.screen import (
     NOT_TO_BE_HAD,
     NUM_REASONS,
+    WHOLE,
+    Detail,
+    Details,
+    is_screen,
     price_table,
     screen_notes,
     screen_ranking,
     screen_rejections,
 )
 from gpufleet.report.search import inputs_table, notes_of, rejection_table, spread_words
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.units import DAY

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     count,
@@ -20,6 +19,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Columns, Fact, Table, column, lines_table, number
 from gpufleet.report.rented import gpus, in_doubt, machines, marked, range_legend, range_word, short_machines
 from gpufleet.report.service_tables import objective_row
+from gpufleet.report.words import grade_line
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"

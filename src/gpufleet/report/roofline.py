@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogAxis
 from gpufleet.report.explanation import formula, share
 from gpufleet.report.numbers import amount, percent, significant
 from gpufleet.report.page import Columns, Table, column, number
@@ -30,31 +30,6 @@ class Point:
     share_ratio: float
     roof_ratio: float
     formula: str
-
-
-@dataclass(frozen=True)
-class LogAxis:
-    """A logarithmic axis from `low` to `high`."""
-
-    low: float
-    high: float
-
-    def position(self, value: float) -> float:
-        """Where a value stands: 0 at the low end, 1 at the high end.
-
-        >>> LogAxis(1.0, 100.0).position(10.0)
-        0.5
-        """
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-    def value(self, position: float) -> float:
-        """The value at a position: the inverse of `position`."""
-        return self.low * math.exp(position * math.log(self.high / self.low))
-
-    def decades(self) -> list[float]:
-        """Powers of ten on the axis."""
-        first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-        return [10.0**power for power in range(first, last + 1)]
 
 
 @dataclass(frozen=True)

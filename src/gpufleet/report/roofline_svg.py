@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogAxis
 from gpufleet.report.explanation import share
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, significant
-from gpufleet.report.roofline import Chart, LogAxis, Point
+from gpufleet.report.roofline import Chart, Point
 from gpufleet.report.svg import Box, svg_document, written
 from gpufleet.units import TERA
 

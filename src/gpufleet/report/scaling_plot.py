@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.linear_axis import round_steps
+from gpufleet.report.axes import round_steps
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import percent, usd
 from gpufleet.report.page import Picture

@@ -10,9 +10,6 @@ from typing import Generic, TypeVar
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
-from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
-from gpufleet.report.grades import grade_line
-from gpufleet.report.levers import bill_table, is_told
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -26,9 +23,10 @@ from gpufleet.report.numbers import (
     usd_per_month,
 )
 from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
-from gpufleet.report.price_lines import kind, price_lines
 from gpufleet.report.rented import (
     NARROW_PAGE,
+    kind,
+    price_lines,
     rented_fact,
     rented_words,
     titled,
@@ -37,11 +35,14 @@ from gpufleet.report.rented import (
     verdict,
     verdict_fact,
 )
-from gpufleet.report.rest_of_bill import rest_of_bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
+    WHOLE,
+    Detail,
+    Details,
     fewer_levers,
     is_crowded,
+    is_screen,
     latency_line,
     one_screen,
     price_table,
@@ -60,12 +61,14 @@ from gpufleet.report.search import (
 )
 from gpufleet.report.service_reasons import (
     aged_row_line,
+    bill_table,
     binding_line,
     busy_words,
     capacity_line,
     hours_line,
     hours_words,
     idle_line,
+    is_told,
     own_line,
     price_words,
     risk_line,
@@ -76,7 +79,8 @@ from gpufleet.report.service_reasons import (
     total,
     why_nothing,
 )
-from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table, rest_of_bill_tables
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import RentedService, ServicePlan
 

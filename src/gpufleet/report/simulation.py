@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpufleet.provenance import day_in_words
-from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     amount,
     count,
@@ -22,6 +21,7 @@ from gpufleet.report.ranges import ranged_time
 from gpufleet.report.search import plain_inputs_table
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
 from gpufleet.results.simulated_objective import SimulatedObjective
 from gpufleet.results.simulation import Distribution, SimulatedCost, Simulation, TimeLevel

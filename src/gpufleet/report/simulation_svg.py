@@ -10,13 +10,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.linear_axis import LinearAxis, round_steps, time_ticks
-from gpufleet.report.log_plane import ticks
+from gpufleet.report.axes import LinearAxis, LogAxis, round_steps, ticks, time_ticks
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration, percent
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
-from gpufleet.report.roofline import LogAxis
 from gpufleet.report.svg import svg_document, written
 from gpufleet.results.simulation import Simulation
 from gpufleet.units import MICROSECOND

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.numbers import count, duration, gib, percent, plural, ranged
 from gpufleet.report.page import Columns, Fact, Page, Table, column, formulas_table, number
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.training import MEASURES, STEP_FORMULAS, again_words, step_table
 from gpufleet.report.training_memory import memory_table, terms_table
+from gpufleet.report.words import grade_line, memory_look
 from gpufleet.results.training import OtherStack, TrainingChange, TrainingEstimate, TrainingFit
 from gpufleet.units import GIB, PERCENT
 

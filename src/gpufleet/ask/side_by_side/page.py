@@ -11,8 +11,7 @@ from gpufleet.report.catalog_pages import billions
 from gpufleet.report.cost_bars import CostBar, cost_bars
 from gpufleet.report.numbers import amount, percent, ranged_duration, several, significant, spare, usd, usd_per_hour
 from gpufleet.report.page import Column, Columns, Fact, Page, Picture, Row, Table, column, number
-from gpufleet.report.price_lines import kind
-from gpufleet.report.rented import gpus, machines, marked, place, short_machines
+from gpufleet.report.rented import gpus, kind, machines, marked, place, short_machines
 from gpufleet.report.search import NOTHING_HELPS, dated_sources
 
 NEXT = "put questions of your own users to the models that you can afford, and judge the answers."
