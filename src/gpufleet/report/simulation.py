@@ -69,8 +69,9 @@ def simulation_drawing(result: Simulation) -> str:
 
 def headline(result: Simulation) -> str:
     """What was replayed on what, and the 95th percentiles; first of all, that it is unstable or was stopped."""
-    said = [*state_words(result), f"{subject(result)}, {result.load}: {outcome(result)}."]
-    return " ".join(said)
+    times = ", ".join(f"{name} p95 {ranged_time(figure)}" for name, figure in p95_times(result))
+    outcome = times or "no request was answered"
+    return " ".join([*state_words(result), f"{subject(result)}, {result.load}: {outcome}."])
 
 
 def state_words(result: Simulation) -> list[str]:
@@ -89,37 +90,31 @@ def subject(result: Simulation) -> str:
     return f"{result.model} in {result.weight_format} on {copies} with {result.engine}"
 
 
-def outcome(result: Simulation) -> str:
-    """The 95th percentiles, or that nothing was answered."""
-    known = [(name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items()]
-    said = [f"{name} p95 {ranged_time(figure)}" for name, figure in known if figure is not None]
-    return ", ".join(said) or "no request was answered"
-
-
 def per_second(rate: float) -> str:
     """A rate of requests in words."""
     return f"{significant(rate, 2)} requests/s"
 
 
 def facts(result: Simulation) -> list[Fact]:
-    """Whether it is stable, the percentiles, and how much gets done."""
-    times = [(name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items()]
-    look = "good" if result.is_stable else "bad"
-    grows = per_second(result.queue.growth_requests_per_s)
-    queue = f"at most {count(result.waiting.highest)} wait" if result.is_stable else f"grows by {grows}"
-    return [
-        Fact("Queue", "Stable" if result.is_stable else "Unstable", queue, look),  # type: ignore[arg-type]
-        *(Fact(f"{name} p95", duration(f.value), ranged_time(f)) for name, f in times if f is not None),
-        Fact("Output tokens/s", amount(round(result.output_tokens_per_s, 1)), per_second(result.requests_per_s)),
-        *([] if result.cost is None else [cost_fact(result.cost)]),
-    ]
+    """Whether it is stable, the percentiles, how much gets done, and what it costs by the hour."""
+    grows = f"grows by {per_second(result.queue.growth_requests_per_s)}"
+    queue = Fact("Queue", "Unstable", grows, "bad")
+    if result.is_stable:
+        queue = Fact("Queue", "Stable", f"at most {count(result.waiting.highest)} wait", "good")
+    found = [queue, *(Fact(f"{name} p95", duration(f.value), ranged_time(f)) for name, f in p95_times(result))]
+    rate = amount(round(result.output_tokens_per_s, 1))
+    found.append(Fact("Output tokens/s", rate, per_second(result.requests_per_s)))
+    if result.cost is not None:
+        each = result.cost.usd_per_million_output_tokens
+        note = "" if each is None else f"{usd_per_million_tokens(each)} output tokens"
+        found.append(Fact("Cost", usd_per_hour(result.cost.usd_per_hour), note))
+    return found
 
 
-def cost_fact(cost: SimulatedCost) -> Fact:
-    """What it costs by the hour."""
-    each = cost.usd_per_million_output_tokens
-    note = "" if each is None else f"{usd_per_million_tokens(each)} output tokens"
-    return Fact("Cost", usd_per_hour(cost.usd_per_hour), note)
+def p95_times(result: Simulation) -> list[tuple[str, Figure]]:
+    """The 95th percentiles that are known."""
+    known = ((name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items())
+    return [(name, figure) for name, figure in known if figure is not None]
 
 
 def notes(result: Simulation) -> Iterator[str]:
@@ -204,40 +199,22 @@ def tenths(share: float) -> str:
 
 def did_lines(result: Simulation) -> Iterator[str]:
     """Throughput, load, KV cache, queue, cache hits, ends and cost, a line each."""
-    yield throughput_line(result)
-    yield busy_line(result)
-    yield queue_line(result)
-    yield from cache_lines(result)
-    yield f"Ended: {ends_words(result.fates)}."
-    if result.cost is not None:
-        yield cost_line(result.cost)
-    yield grade_line(result.grade)
-
-
-def throughput_line(result: Simulation) -> str:
-    """What got done."""
-    good = result.goodput_requests_per_s
+    r, good = result, result.goodput_requests_per_s
     kept = "" if good is None else f"; {per_second(good)} keep every objective"
-    tokens = (
-        f"{significant(result.output_tokens_per_s)} output and {significant(result.input_tokens_per_s)} input tokens/s"
-    )
-    return f"Done: {per_second(result.requests_per_s)}, {tokens}{kept}."
-
-
-def busy_line(result: Simulation) -> str:
-    """How much of the replicas was used."""
-    share = "not paid for" if result.utilisation_ratio is None else f"{percent(result.utilisation_ratio)} of their time"
-    kv = f"KV cache {percent(result.kv_used_ratio.mean)} in use, at most {percent(result.kv_used_ratio.highest)}"
-    return f"Busy {share}; {level_text(result.running)} run; {kv}."
-
-
-def queue_line(result: Simulation) -> str:
-    """How many wait, and whether more and more do."""
-    grows = (
-        f"it grows by {per_second(result.queue.growth_requests_per_s)}" if not result.is_stable else "it does not grow"
-    )
-    load = "" if result.load_ratio is None else f" Load factor {result.load_ratio:.2f} of what they sustain."
-    return f"Queue: {level_text(result.waiting)} wait; {grows}.{load}"
+    tokens = f"{significant(r.output_tokens_per_s)} output and {significant(r.input_tokens_per_s)} input tokens/s"
+    yield f"Done: {per_second(r.requests_per_s)}, {tokens}{kept}."
+    share = "not paid for" if r.utilisation_ratio is None else f"{percent(r.utilisation_ratio)} of their time"
+    kv = f"KV cache {percent(r.kv_used_ratio.mean)} in use, at most {percent(r.kv_used_ratio.highest)}"
+    yield f"Busy {share}; {level_text(r.running)} run; {kv}."
+    grows = "does not grow" if r.is_stable else f"grows by {per_second(r.queue.growth_requests_per_s)}"
+    load = "" if r.load_ratio is None else f" Load factor {r.load_ratio:.2f} of what they sustain."
+    yield f"Queue: {level_text(r.waiting)} wait; it {grows}.{load}"
+    yield cache_line(r)
+    ended = ", ".join(f"{count(number)} {fate}" for fate, number in r.fates.items() if number)
+    yield f"Ended: {ended or 'no request came'}."
+    if r.cost is not None:
+        yield cost_line(r.cost)
+    yield grade_line(r.grade)
 
 
 def level_text(level: TimeLevel) -> str:
@@ -245,7 +222,7 @@ def level_text(level: TimeLevel) -> str:
     return f"{significant(level.mean)} (at most {count(level.highest)})"
 
 
-def cache_lines(result: Simulation) -> Iterator[str]:
+def cache_line(result: Simulation) -> str:
     """Prefix cache, preemptions and retries, where there were any."""
     parts = []
     if result.prefix_hit_ratio:
@@ -254,13 +231,7 @@ def cache_lines(result: Simulation) -> Iterator[str]:
     parts.append(preempted if result.preemptions else "no preemptions")
     parts += [plural(result.retries, "retry").replace("retrys", "retries")] if result.retries else []
     said = "; ".join(parts)
-    yield f"{said[0].upper()}{said[1:]}."
-
-
-def ends_words(fates: Mapping[str, int]) -> str:
-    """What became of the requests that came, without what became of none."""
-    said = [f"{count(number)} {fate}" for fate, number in fates.items() if number]
-    return ", ".join(said) or "no request came"
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def cost_line(cost: SimulatedCost) -> str:
