@@ -31,7 +31,7 @@ INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BUDGET, SHARE_OF, CARBON = "budget", "share of ", "kg CO2e an hour"
 PROVED, SAME_COST = 1e-6, 5e-3
 SENT = 0.9995
-MOST_BARS = 6
+MOST_BARS, MOST_NAMED = 6, 3
 IS_TIGHT = "tight: holds as planned, breaks its limit at the high end of its range (--confidence 0.9 plans for it)"
 WITHOUT = "without it: what the cheapest mix without that row would cost"
 NO_MIX = "No mix keeps all limits. Below is the smallest change after which one does, as far as was searched."
@@ -140,11 +140,18 @@ def cost_facts(mix: FleetMix, machines_said: str, beside: tuple[str, float | Non
 
 def question(mix: FleetMix) -> str:
     """What was asked, in a sentence."""
-    of = [f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in mix.services[:3]]
-    more = [f"{len(mix.services) - 3} more"] if len(mix.services) > 3 else []
-    return (
-        f"{', '.join([*of, *more])}; {plural(mix.num_offers, 'offer')}, {plural(mix.num_buckets, 'bucket')} of lengths."
-    )
+    asked = some([f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in mix.services], "more")
+    return f"{asked}; {plural(mix.num_offers, 'offer')}, {plural(mix.num_buckets, 'bucket')} of lengths."
+
+
+def some(words: Sequence[str], more: str) -> str:
+    """The first of many, and how many `more` there are.
+
+    >>> some(["a", "b", "c", "d", "e"], "more")
+    'a, b, c, 2 more'
+    """
+    rest = len(words) - MOST_NAMED
+    return ", ".join([*words[:MOST_NAMED], *([f"{rest} {more}"] if rest > 0 else [])])
 
 
 def headline(mix: FleetMix) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from gpufleet.report.numbers import amount, duration, or_dash, plural, ranged, significant, usd
@@ -35,9 +35,10 @@ def job_regions_page(plan: JobRegionPlan, num_rows: int | None = None) -> Page:
         *([] if best is None else [prices_table(shown), *carbon_tables(best, run)]),
         moved_table(plan, best),
     ]
-    said, first = list(closing_notes(plan)), "run a first part there, and the rest if it is as fast as its plan says."
-    step = first if best is not None else "change what is named below by as much, and ask again."
-    return Page(headline(plan, run), tables, said, [question(plan)], facts(plan, run), title(plan), step)
+    step = "run a first part there, and the rest if it is as fast as its plan says."
+    step = step if best is not None else "change what is named below by as much, and ask again."
+    notes, found = closing_notes(plan), facts(plan, run)
+    return Page(headline(plan, run), tables, notes, [question(plan)], found, title(plan), step)
 
 
 def title(plan: JobRegionPlan) -> str:
@@ -188,32 +189,21 @@ def price_of(row: JobRegionRow, kind: str) -> KindPrice | None:
 
 
 def carbon_tables(best: JobRegionRow, run: Sequence[JobRegionRow]) -> list[Table]:
-    """Electricity and carbon of the job where it runs, and the region that emits least."""
-    lines = [*own_carbon(best), *cleanest_line(best, run)]
+    """Electricity and carbon of the job where it runs; the region that emits least, and what it costs more."""
+    lines, grams = [], best.g_co2e
+    if best.kwh is not None:
+        lines.append(f"{place_words(best)}: {ranged(best.kwh.value, best.kwh.low, best.kwh.high, 'kWh')}")
+        known = ""
+        if grams is not None:
+            kg = ranged(grams.value, grams.low, grams.high, "kg CO2e", KILO)
+            known = f", {kg} ({best.grid_source} {best.grid_year})"
+        lines[0] += known or "; its grid is not known"
+    emitted = [(row.g_co2e.value, row) for row in run if row.g_co2e is not None]
+    least_g, least = min(emitted, key=lambda pair: pair[0], default=(0.0, best))
+    if least is not best:
+        more = f"{usd(cost(least) - cost(best))} more"
+        lines.append(f"least of all: {place_words(least)}, {significant(least_g / KILO)} kg CO2e for {more}")
     return [lines_table("Electricity and carbon of the job", lines)] if lines else []
-
-
-def own_carbon(best: JobRegionRow) -> Iterator[str]:
-    """Of the chosen region."""
-    if best.kwh is None:
-        return
-    kwh = ranged(best.kwh.value, best.kwh.low, best.kwh.high, "kWh")
-    if best.g_co2e is None:
-        yield f"{place_words(best)}: {kwh}; its grid is not known"
-        return
-    grams = best.g_co2e
-    kg = ranged(grams.value, grams.low, grams.high, "kg CO2e", KILO)
-    yield f"{place_words(best)}: {kwh}, {kg} ({best.grid_source} {best.grid_year})"
-
-
-def cleanest_line(best: JobRegionRow, run: Sequence[JobRegionRow]) -> Iterator[str]:
-    """The region that emits least, and what it costs more."""
-    known = [row for row in run if row.g_co2e is not None]
-    least = min(known, key=lambda row: row.g_co2e.value if row.g_co2e else math.inf, default=None)
-    if least is None or least.g_co2e is None or least is best:
-        return
-    more = f"{usd(cost(least) - cost(best))} more"
-    yield f"least of all: {place_words(least)}, {significant(least.g_co2e.value / KILO)} kg CO2e for {more}"
 
 
 def moved_table(plan: JobRegionPlan, best: JobRegionRow | None) -> Table:
@@ -235,11 +225,12 @@ def moved_table(plan: JobRegionPlan, best: JobRegionRow | None) -> Table:
     return lines_table("What moves", lines)
 
 
-def closing_notes(plan: JobRegionPlan) -> Iterator[str]:
+def closing_notes(plan: JobRegionPlan) -> list[str]:
     """What figures rest on, and what they leave out."""
-    for note in plan.notes:
-        yield f"{note.rstrip('.')}."
-    if any(row.played is not None for row in plan.regions):
-        yield "Spot is played over drawn markets with on demand as the net, as 'gpufleet spot PLAN.json' plays it."
-    yield "Machines and times are those of the plan; for more of them plan again with --rows 50, or other --clouds."
-    yield from dated_sources(plan.price_sources, None)
+    played = "Spot is played over drawn markets with on demand as the net, as 'gpufleet spot PLAN.json' plays it."
+    return [
+        *(f"{note.rstrip('.')}." for note in plan.notes),
+        *([played] if any(row.played is not None for row in plan.regions) else []),
+        "Machines and times are those of the plan; for more of them plan again with --rows 50, or other --clouds.",
+        *dated_sources(plan.price_sources, None),
+    ]

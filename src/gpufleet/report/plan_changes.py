@@ -103,7 +103,8 @@ def headline(result: PlanChanges) -> str:
         return f"The plan for {result.model} is reproduced: {bought(result.now)}."
     if is_same(result.was, result.now):
         return f"The answer for {result.model} stands: {bought(result.now)}."
-    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought_today(result)}."
+    now = TWO_OFFERS if result.now is None else bought(result.now)
+    return f"The answer for {result.model} changed: from {bought(result.was)} to {now}."
 
 
 def verdicts(result: PlanChanges) -> list[str]:
@@ -125,11 +126,6 @@ def step_words(today: Today) -> tuple[str, str]:
 def bought(d: Deployment | None) -> str:
     """Machines, layout and cost."""
     return NOTHING if d is None else f"{machines_of(d)}, {d.replicas}x {d.layout}"
-
-
-def bought_today(result: PlanChanges) -> str:
-    """Machines, layout and cost of today's answer, which may be two offers together."""
-    return TWO_OFFERS if result.now is None and result.is_feasible else bought(result.now)
 
 
 def why(result: PlanChanges) -> str:
@@ -172,29 +168,24 @@ def price_words(result: PlanChanges) -> str:
     if decisive:
         moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
         return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} changes the choice."
-    if is_same_choice(result.at_todays_quotas, result.now):
-        own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
-        moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
+    then, now = result.at_todays_quotas, result.now
+    if then is not None and now is not None and key(then) == key(now):
+        own = next((c for c in result.price_changes if key(c) == key(now)), None)
+        moved = "" if own is None else f": {machine(own)} {movement(own)}"
         return f"The choice stays, its price changed{moved}."
     alone = [c for c in result.price_changes if c.alone_gives]
     if not alone:
         return "Prices decide: several changed, and no single one changes the choice."
-    then = result.at_todays_quotas
-    first = next((c for c in alone if then and (c.cloud, c.instance, c.price_kind) == key(then)), alone[0])
+    first = next((c for c in alone if then and key(c) == key(then)), alone[0])
     return (
         "Prices decide: several changed, and no single one gives today's choice. "
         f"{machine(first)} {movement(first)}: alone that gives {first.alone_gives}."
     )
 
 
-def is_same_choice(one: Deployment | None, other: Deployment | None) -> bool:
-    """The same machine type and price kind."""
-    return one is not None and other is not None and key(one) == key(other)
-
-
-def key(d: Deployment) -> tuple[str, str, str]:
-    """The row of a deployment."""
-    return d.cloud, d.instance, d.price_kind
+def key(of: Deployment | PriceChange) -> tuple[str, str, str]:
+    """A machine type and how it is bought."""
+    return of.cloud, of.instance, of.price_kind
 
 
 def machine(c: PriceChange | QuotaChange) -> str:

@@ -24,6 +24,7 @@ from gpufleet.report.fleet_mix import (
     proved,
     routes_table,
     share_tables,
+    some,
     title,
 )
 from gpufleet.report.numbers import (
@@ -65,7 +66,10 @@ NETWORK = {
 
 
 def regions_page(plan: RegionPlan) -> Page:
-    """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way."""
+    """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way.
+
+    The next step is to ask what a region that is lost would cost, where nobody did.
+    """
     if not plan.machines:
         tables = [given_way_table(plan.given_way), regions_table(plan)]
         return Page(NO_MIX, tables, closing_notes(plan), [question(plan)], next_step=next_step(plan))
@@ -83,41 +87,25 @@ def regions_page(plan: RegionPlan) -> Page:
     ]
     alone = cheapest_alone(plan)
     beside = ("one region's", None if alone is None else cost_alone(alone))
-    costs = cost_facts(plan, listed([*machines_by_region(plan)]), beside)
-    facts, said = [*held_facts(users_held(plan) or limits_held(plan)), *costs], [*notes(plan), *own_notes(plan)]
-    return Page(headline(plan), tables, said, [question(plan)], facts, title(plan), survive_step(plan))
-
-
-def users_held(plan: RegionPlan) -> list[Held]:
-    """The limits at users of every place."""
-    return [
+    at_users = [
         Held(f"{a.objective} in {plan.users[a.users].name}", a.latency, a.limit_s)
         for a in plan.at_users
         if a.limit_s is not None
     ]
-
-
-def survive_step(plan: RegionPlan) -> str:
-    """What to do with the answer: ask what a region that is lost would cost, where nobody did."""
-    measure = "rent one machine of each type and measure it, the network included."
-    return measure if plan.lost else f"ask what it costs to lose a region (--survive-region); {measure}"
+    held = held_facts(at_users or limits_held(plan))
+    facts = [*held, *cost_facts(plan, listed([*machines_by_region(plan)]), beside)]
+    step = "rent one machine of each type and measure it, the network included."
+    step = step if plan.lost else f"ask what it costs to lose a region (--survive-region); {step}"
+    said = [*notes(plan), *own_notes(plan)]
+    return Page(headline(plan), tables, said, [question(plan)], facts, title(plan), step)
 
 
 def question(plan: RegionPlan) -> str:
-    """What was asked, in a sentence."""
-    of = [f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in plan.services[:MOST_PLACES]]
-    more = [f"{len(plan.services) - len(of)} more"] if len(plan.services) > len(of) else []
-    users = f"; users: {users_words(plan)}" if plan.users else ""
-    return f"{', '.join([*of, *more])}{users}; {plural(len(plan.regions), 'region')} looked at."
-
-
-def users_words(plan: RegionPlan) -> str:
-    """Places of users with their shares."""
-    if len(plan.users) == 1:
-        return plan.users[0].name
-    said = [f"{user.name} {percent(user.share_ratio)}" for user in plan.users[:MOST_PLACES]]
-    more = [f"{len(plan.users) - len(said)} more places"] if len(plan.users) > len(said) else []
-    return ", ".join([*said, *more])
+    """What was asked, in a sentence, with places of users and their shares."""
+    asked = some([f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in plan.services], "more")
+    places = some([f"{user.name} {percent(user.share_ratio)}" for user in plan.users], "more places")
+    named = plan.users[0].name if len(plan.users) == 1 else places
+    return f"{asked}{f'; users: {named}' if plan.users else ''}; {plural(len(plan.regions), 'region')} looked at."
 
 
 def headline(plan: RegionPlan) -> str:

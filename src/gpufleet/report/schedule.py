@@ -78,20 +78,12 @@ def headline(plan: SchedulePlan) -> str:
     """How many jobs are in time, what all of them cost, and whether a limit cut the search."""
     rent = f", {usd(plan.usd)}" if plan.usd else ""
     energy = f", {amount(plan.kwh)} kWh" if plan.kwh else ""
-    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}.{cut(plan)}"
+    limit, jobs = duration(plan.cut_after_s), several(len(plan.runs), "job")
+    cut = f" The time limit of {limit} cut the search: a longer one may find better."
+    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}.{'' if plan.cut_after_s is None else cut}"
     if not plan.late_jobs:
-        return f"All {several(len(plan.runs), 'job')} in time: {done}"
-    return (
-        f"{plan.late_jobs} of {several(len(plan.runs), 'job')} late, by {significant(plan.late_weighted_hours)} hours "
-        f"by priority: {done}"
-    )
-
-
-def cut(plan: SchedulePlan) -> str:
-    """That a limit cut the search; nothing where it did not."""
-    if plan.cut_after_s is None:
-        return ""
-    return f" The time limit of {duration(plan.cut_after_s)} cut the search: a longer one may find better."
+        return f"All {jobs} in time: {done}"
+    return f"{plan.late_jobs} of {jobs} late, by {significant(plan.late_weighted_hours)} hours by priority: {done}"
 
 
 def how_good(plan: SchedulePlan) -> str:

@@ -98,16 +98,18 @@ def enough_words(today: Today) -> str:
 
 
 def grow(plan: ServePlan, today: Today) -> str:
-    """It does not serve, and more of it is the cheapest that surely does."""
+    """It does not serve, or lacks only headroom, and more of it is the cheapest that surely does."""
     kind = "type" if len(today.machines) == 1 else "types"
     needed = f"{needed_words(today)} machines of today's {kind}{types_words(today)}"
-    more = f"{needed}, {today.instance_count} run: {saves(today)}"
-    if not today.is_close:
-        return f"Grow to {more}.{carries_the_rate(plan, today)}{beside(plan, today)}"
-    return (
-        f"{CLOSE}the expected need is {more}; at the fast end of the range today's fleet is "
-        f"enough.{beside(plan, today)}"
-    )
+    more, had = f"{needed}, {today.instance_count} run: {saves(today)}", today.headroom_ratio
+    if today.is_close:
+        fast = "at the fast end of the range today's fleet is enough"
+        return f"{CLOSE}the expected need is {more}; {fast}.{beside(plan, today)}"
+    carries = ""
+    if had is not None and had >= 0:
+        wanted = percent(plan.headroom_wanted_ratio)
+        carries = f" Today's fleet carries the rate, but has {percent(had)} headroom of the {wanted} wanted."
+    return f"Grow to {more}.{carries}{beside(plan, today)}"
 
 
 def move(plan: ServePlan, today: Today) -> str:
@@ -133,14 +135,6 @@ def types_words(today: Today) -> str:
 def name_of(m: TodaysMachines) -> str:
     """The machine type, or its GPUs where no more is known."""
     return f"{m.cloud} {m.instance}" if m.cloud else f"{amount(m.gpus_per_instance)}x {m.gpu}"
-
-
-def carries_the_rate(plan: ServePlan, today: Today) -> str:
-    """That only headroom is missing."""
-    if today.headroom_ratio is None or today.headroom_ratio < 0:
-        return ""
-    had, wanted = percent(today.headroom_ratio), percent(plan.headroom_wanted_ratio)
-    return f" Today's fleet carries the rate, but has {had} headroom of the {wanted} wanted."
 
 
 def beside(plan: ServePlan, today: Today) -> str:
@@ -310,32 +304,27 @@ def needed_row(m: TodaysMachines) -> str:
 
 
 def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
-    """The fleet as a whole, beside the plan."""
-    spared = "none" if today.headroom_ratio is None else headroom(today.headroom_ratio)
-    wanted = f"{spared}, {wanted_beside(today.headroom_ratio or 0.0, plan.headroom_wanted_ratio)} wanted"
-    stated = {"bill": ", as stated"}.get(today.bill_origin, "")
-    then = today.plan_usd_per_month
+    """The fleet as a whole, beside the plan.
+
+    What giving back the idle machines alone saves is said where the verdict is to move.
+    """
+    had, own, then = today.headroom_ratio, today.own_saving_usd_per_month, today.plan_usd_per_month
+    spared = "none" if had is None else headroom(had)
+    wanted = f"{spared}, {wanted_beside(had or 0.0, plan.headroom_wanted_ratio)} wanted"
+    if had is not None and had < 0:
+        carried = f"{significant(PERCENT * (1 + had))}%"
+        wanted = f"none: today's fleet carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
+    fewer = ""
+    if today.step == "replace" and own is not None and today.idle_count:
+        enough = f"{needed_words(today)} of {machines_words(today.instance_count)}"
+        fewer = f"{enough}: saves {saving_words(today, own)}"
     return [
-        ("headroom", wanted if today.headroom_ratio is None or today.headroom_ratio >= 0 else short(plan, today)),
+        ("headroom", wanted),
         ("needed in total", needed_range(today.needed_machines)),
-        ("bill", f"{bill_words(today)}{stated}"),
-        ("fewer machines", fewer_words(today)),
+        ("bill", f"{bill_words(today)}{', as stated' if today.bill_origin == 'bill' else ''}"),
+        ("fewer machines", fewer),
         ("the plan", "" if then is None else f"{choice_of(plan)}: {ranged_by(then, usd_per_month)}"),
     ]
-
-
-def fewer_words(today: Today) -> str:
-    """What giving back the idle machines alone saves, where the verdict is to move."""
-    saving = today.own_saving_usd_per_month
-    if today.step != "replace" or saving is None or not today.idle_count:
-        return ""
-    return f"{needed_words(today)} of {machines_words(today.instance_count)}: saves {saving_words(today, saving)}"
-
-
-def short(plan: ServePlan, today: Today) -> str:
-    """Below the rate."""
-    carried = f"{significant(PERCENT * (1 + (today.headroom_ratio or 0.0)))}%"
-    return f"none: today's fleet carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
 
 
 def needed_range(needed: Figure | None) -> str:

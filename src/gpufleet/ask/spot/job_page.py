@@ -64,38 +64,32 @@ def policies_table(plan: SpotPlan) -> Table:
 
 
 def rules_table(plan: SpotPlan) -> Table:
-    """When on demand takes over, in words and numbers."""
-    return lines_table("When on demand takes over", from_the_start(plan) or takes_over(plan))
+    """When on demand takes over, in words and numbers: how often, by which slack, and what the net holds.
 
-
-def from_the_start(plan: SpotPlan) -> list[str]:
-    """Why a job runs on demand from start to end, if it does."""
-    if plan.answer.policy != ON_DEMAND:
-        return []
-    rules = plan.rules
-    why = (
-        f": {duration(rules.work_s)} of work with checkpoints, {duration(rules.restart_s)} of start and "
-        f"{duration(rules.tick_s)} until a loss is seen do not fit {duration(plan.deadline_s)}"
-    )
-    return [f"from the start to the end{'' if plan.has_time_for_spot else why}"]
-
-
-def takes_over(plan: SpotPlan) -> list[str]:
-    """How often, by which slack, and what the net holds."""
-    best = plan.answer
+    Of the rules what a job does that has had no machine for long, or goes back to spot; why a job runs on demand from
+    start to end, if it does.
+    """
+    best, rules, restart, tick = plan.answer, plan.rules, duration(plan.rules.restart_s), duration(plan.rules.tick_s)
     when = "" if best.takes_over_s is None else f", half of those within {duration(best.takes_over_s)}"
-    return [
+    told = [
+        rule
+        for rule in rules.rules
+        if rule.until_s is None and (rule.running == "waiting") != rule.has_machine and rule.running != "spot"
+    ]
+    lines = [
         f"on demand takes over in {percent(best.takes_over_ratio)} of draws{when}",
-        *(threshold_words(rule, plan.deadline_s) for rule in plan.rules.rules if is_told(rule)),
-        f"net: on demand unless the time left holds the work left, {duration(plan.rules.restart_s)} of start, "
-        f"{duration(plan.rules.tick_s)} until the next look and, on spot, {duration(plan.rules.loss_s)} of lost work",
+        *(threshold_words(rule, plan.deadline_s) for rule in told),
+        f"net: on demand unless the time left holds the work left, {restart} of start, {tick} until the next look and, "
+        f"on spot, {duration(rules.loss_s)} of lost work",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it on demand alone is cheaper",
     ]
-
-
-def is_told(rule: SpotRule) -> bool:
-    """Whether a rule is told in words: what a job does that has had no machine for long, or goes back to spot."""
-    return rule.until_s is None and (rule.running == "waiting") != rule.has_machine and rule.running != "spot"
+    if best.policy == ON_DEMAND:
+        why = (
+            f": {duration(rules.work_s)} of work with checkpoints, {restart} of start and {tick} until a loss is seen "
+            f"do not fit {duration(plan.deadline_s)}"
+        )
+        lines = [f"from the start to the end{'' if plan.has_time_for_spot else why}"]
+    return lines_table("When on demand takes over", lines)
 
 
 def threshold_words(rule: SpotRule, deadline_s: float) -> str:

@@ -80,9 +80,10 @@ def settings_table(plan: SpotServicePlan) -> Table:
     policy = plan.answer.policy
     if policy.floor == plan.num_machines:
         return lines_table("What to set", [f"on demand: {policy.floor} always"])
+    calm = f"in zones that have lost none for {duration(policy.calm_s)}" if policy.calm_s else "in any zone that has it"
     lines = [
         f"spot: {plan.num_machines - policy.floor} machines over {plural(plan.zones, 'zone')}{spares_words(policy)}",
-        f"order spot {calm_words(policy)}, where fewest of yours are",
+        f"order spot {calm}, where fewest of yours are",
         f"on demand: {policy.floor} always; {fallback_words(policy)}",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it all on demand is cheaper",
         *(
@@ -101,11 +102,6 @@ def spares_words(policy: SpotServicePolicy) -> str:
     if policy.young_s is None:
         return f", and always {plural(policy.spares, 'spare')}"
     return f", and up to {policy.spares} more: one for each in a zone that lost one within {duration(policy.young_s)}"
-
-
-def calm_words(policy: SpotServicePolicy) -> str:
-    """Where spot is ordered."""
-    return f"in zones that have lost none for {duration(policy.calm_s)}" if policy.calm_s else "in any zone that has it"
 
 
 def fallback_words(policy: SpotServicePolicy) -> str:
