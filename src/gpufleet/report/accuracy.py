@@ -143,15 +143,8 @@ def file_tables(file: FileAccuracy, width: int) -> list[Table]:
 
 
 def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
-    """Scores of every group of one grouping, the worst first: errors beside ranges, below one another if narrow.
-
-    The two ends of a drawn interval are one cell.
-    """
-    rows: list[Row] = [
-        {**g.model_dump(), "drawn_ratios": (g.interval_coverage_low_ratio, g.interval_coverage_high_ratio)}
-        for g in file.groups
-        if g.by == by
-    ]
+    """Scores of every group of one grouping, the worst first: errors beside ranges, below one another if narrow."""
+    rows = [group_row(group) for group in file.groups if group.by == by]
     title = kind_text(file) if by == EVERYTHING else f"{kind_text(file)} by {by}"
     errors = [*name_columns(by, rows, width), COUNT_COLUMN, *ERROR_COLUMNS, HELD_COLUMN]
     if width > TERMINAL_WIDTH:
@@ -162,6 +155,12 @@ def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
         ranges = [*name_columns(by, rows, width), HELD_COLUMN, *RANGE_COLUMNS]
         tables.append(Table(ranges, ranged, title=f"{title}: ranges"))
     return tables
+
+
+def group_row(scores: GroupScores) -> Row:
+    """Scores of a group as a row; the two ends of its drawn interval are one cell."""
+    drawn = scores.interval_coverage_low_ratio, scores.interval_coverage_high_ratio
+    return {**scores.model_dump(), "drawn_ratios": drawn}
 
 
 def name_columns(by: str, rows: Sequence[Mapping[str, object]], width: int) -> list[Column]:
@@ -239,10 +238,17 @@ def drawn_text(ends: tuple[float | None, float | None]) -> str:
     return "-" if low is None or high is None else f"{low * PERCENT:.0f}-{high * PERCENT:.0f}%"
 
 
-def half_width_text(width_ratio: float) -> str:
-    """A half-width with its sign."""
+def half_width_text(width_ratio: float | None) -> str:
+    """A half-width with its sign; '-' where there is none."""
+    if width_ratio is None:
+        return "-"
     width = width_ratio * PERCENT
     return f"±{width:.0f}%" if width < WIDEST_PERCENT else f">{WIDEST_PERCENT}%"
+
+
+def signed_text(bias_ratio: float | None) -> str:
+    """A bias with its sign; '-' where there is none."""
+    return "-" if bias_ratio is None else f"{bias_ratio * PERCENT:+.0f}%"
 
 
 COUNT_COLUMN = Column("num_figures", "rows", count, "right")
@@ -251,10 +257,10 @@ ERROR_COLUMNS = (
     Column("coverage_ratio", "cover", or_dash(percent), "right"),
     Column("median_error_ratio", "median", error_text, "right"),
     Column("mean_error_ratio", "mean", error_text, "right"),
-    Column("bias_ratio", "bias", or_dash(lambda bias_ratio: f"{bias_ratio * PERCENT:+.0f}%"), "right"),
+    Column("bias_ratio", "bias", signed_text, "right"),
 )
 RANGE_COLUMNS = (
     Column("drawn_ratios", "drawn", drawn_text, "right"),
     Column("num_parties", "parties", count, "right"),
-    Column("half_width_ratio", "width", or_dash(half_width_text), "right"),
+    Column("half_width_ratio", "width", half_width_text, "right"),
 )
