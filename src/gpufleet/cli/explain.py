@@ -77,7 +77,7 @@ def answer_today(
     from gpufleet.api.plan_changes import planned_today
     from gpufleet.catalog.load import load_catalog
     from gpufleet.cli.plan import show_plan
-    from gpufleet.report.screen import details_of
+    from gpufleet.report.detail import details_of
 
     today = asked_further(planned_today(plan, load_catalog(catalog_dir), edited=edited), flips=True)
     return show_plan(

@@ -28,7 +28,7 @@ from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
     from gpufleet.cli.plan_words import FurtherFlags
-    from gpufleet.report.screen import Details
+    from gpufleet.report.detail import Details
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
@@ -112,7 +112,7 @@ def serve(
     """
     from gpufleet.cli.plan_answers import serve_answer
     from gpufleet.cli.plan_words import ServeFlags
-    from gpufleet.report.screen import details_of
+    from gpufleet.report.detail import details_of
 
     shown = details_of(show)
     flags = ServeFlags(seed_config, market)
@@ -183,7 +183,7 @@ def batch(
     """
     from gpufleet.cli.batch_answers import batch_answer
     from gpufleet.cli.plan_pages import batch_page
-    from gpufleet.report.screen import details_of
+    from gpufleet.report.detail import details_of
 
     shown = details_of(show)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
@@ -207,7 +207,7 @@ def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpos
     ) -> int:
         from gpufleet.cli.plan_pages import training_page
         from gpufleet.cli.training_answers import training_answer
-        from gpufleet.report.screen import details_of
+        from gpufleet.report.detail import details_of
 
         shown = details_of(show)
         plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)

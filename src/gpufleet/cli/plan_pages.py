@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from gpufleet.catalog.current_date import current_date
 from gpufleet.cli.emit import page_width
 from gpufleet.cli.options import OutputFormat
+from gpufleet.report.detail import WHOLE, Details
 from gpufleet.report.page import Page
-from gpufleet.report.screen import WHOLE, Details
 from gpufleet.results.plan import ServePlan, ServicePlan
 
 if TYPE_CHECKING:

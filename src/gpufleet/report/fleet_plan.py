@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpufleet.report import encoder_service
+from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Columns, Fact, Page, Row, Table, column, number
@@ -22,7 +23,6 @@ from gpufleet.report.rented import (
     short_machines,
     try_first,
 )
-from gpufleet.report.screen import WHOLE, Detail, Details
 from gpufleet.report.search import (
     assumed_line,
     dated_sources,

@@ -9,6 +9,7 @@ from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -49,10 +50,6 @@ from gpufleet.report.rented import (
 from gpufleet.report.screen import (
     NOT_TO_BE_HAD,
     NUM_REASONS,
-    WHOLE,
-    Detail,
-    Details,
-    is_screen,
     price_table,
     screen_notes,
     screen_ranking,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_price, mixed_tables, total
 from gpufleet.report.numbers import amount, count, percent, plural, significant, usd, usd_per_hour
@@ -14,7 +15,7 @@ from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import drawn_front, further_tables, machines_of
 from gpufleet.report.rented import NARROW_PAGE, about, machines, price_lines, titled, try_first, verdict
-from gpufleet.report.screen import WHOLE, Detail, Details, is_screen, one_screen
+from gpufleet.report.screen import one_screen
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     LOAD,

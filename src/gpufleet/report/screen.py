@@ -1,14 +1,13 @@
-"""What of an answer is shown in full, and the rest of it on one screen: every part in a few lines."""
+"""An answer on one screen: every part of it in a few lines, the rest by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from gpufleet.errors import UnknownName
+from gpufleet.report.detail import Detail, Details
 from gpufleet.report.money import page_in_shown_currency
 from gpufleet.report.numbers import count, duration, plural, ranged_duration
 from gpufleet.report.page import Columns, Page, Table, column, lines_table
@@ -40,44 +39,6 @@ NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
      "unmaintained_device", "training_device"}
 )  # fmt: skip
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
-
-
-class Detail(str, Enum):
-    """A part of an answer that is shown in full."""
-
-    REJECTED = "rejected"
-    LIMITS = "limits"
-    PRICES = "prices"
-    ENERGY = "energy"
-    ALL = "all"
-
-
-Details: TypeAlias = frozenset[Detail]
-SCREEN: Details = frozenset()
-WHOLE: Details = frozenset({Detail.LIMITS, Detail.PRICES})
-"""What a file holds: everything but the rarer rejections, and what only --explain says."""
-NAMES = tuple(d.value for d in Detail)
-
-
-def details_of(text: str | None) -> Details:
-    """Names with commas between them: 'rejected,prices'; all of them where 'all' is among them.
-
-    >>> sorted(d.value for d in details_of("limits, prices"))
-    ['limits', 'prices']
-    """
-    if text is None:
-        return SCREEN
-    said = [name.strip().lower() for name in text.split(",")]
-    for name in said:
-        if name not in NAMES:
-            raise UnknownName("part of an answer (--show)", name, NAMES)
-    found = frozenset(map(Detail, said))
-    return frozenset(Detail) if Detail.ALL in found else found
-
-
-def is_screen(details: Details) -> bool:
-    """Whether an answer keeps to one screen, with what was named in full."""
-    return not details >= WHOLE
 
 
 def screen_ranking(table: Table, width: int, num_rows: int | None, over: int = 0) -> Table:

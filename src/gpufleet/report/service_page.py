@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -37,12 +38,8 @@ from gpufleet.report.rented import (
 )
 from gpufleet.report.screen import (
     NUM_REASONS,
-    WHOLE,
-    Detail,
-    Details,
     fewer_levers,
     is_crowded,
-    is_screen,
     latency_line,
     one_screen,
     price_table,

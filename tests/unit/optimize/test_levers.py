@@ -12,8 +12,8 @@ from gpufleet.api import RequestKind, ServeRequest, plan_serve
 from gpufleet.api.answers import ServeAnswer, asked_further
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.questions.fields import DEFAULT_STEADY
+from gpufleet.report.detail import SCREEN
 from gpufleet.report.plan import plan_page
-from gpufleet.report.screen import SCREEN
 from gpufleet.report.text import page_as_text
 from gpufleet.results.levers import Lever
 

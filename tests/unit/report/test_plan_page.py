@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.report.detail import Detail
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan import plan_page
-from gpufleet.report.screen import Detail
 from gpufleet.report.search import assumed_line
 from gpufleet.report.text import page_as_text
 from gpufleet.results.answer import PriceSource

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.cli import main
 from gpufleet.errors import UnknownName
-from gpufleet.report.screen import Detail, details_of, is_screen
+from gpufleet.report.detail import Detail, details_of, is_screen
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "llama-3.3-70b-chat.yaml")
 SERVE = ("plan", "serve", "--workload", EXAMPLE)

@@ -9,11 +9,11 @@ import pytest
 
 from gpufleet.api.training import plan_finetune, plan_train
 from gpufleet.api.training_fits import fit_training
+from gpufleet.report.detail import details_of
 from gpufleet.report.formats import page_as_csv, page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.job_page import job_page, job_rows_page
 from gpufleet.report.page import Page
-from gpufleet.report.screen import details_of
 from gpufleet.report.text import page_as_text
 from gpufleet.report.training import WORDS, step_table, whole_shares
 from gpufleet.report.training_fit import training_fit_page
