@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpufleet.inputs.plan_file import holds_answer, is_service_plan
-
 import gpufleet
 from gpufleet.ask.side_by_side.words import names_model
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.cli.verb_words import Takes, questions
 from gpufleet.inputs.model_config import is_encoder
+from gpufleet.inputs.plan_file import holds_answer, is_service_plan
 
 SHOWN = ("show", "explain")
 """Words of how an answer is shown; of an estimate they are part of the answer."""

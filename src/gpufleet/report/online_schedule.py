@@ -65,8 +65,9 @@ def figure(outcome: PolicyOutcome, name: str) -> str:
 
 def policies_table(replay: OnlineSchedule) -> Table:
     """What each policy does."""
-    rows = [{"policy": outcome.policy, "is": WORDS[outcome.policy]} for outcome in replay.outcomes]
-    return Table([Column("policy", "policy"), Column("is", "who runs", wraps=True)], rows, "Policies", folded=True)
+    columns = [Column("policy", "policy"), Column("is", "who runs", wraps=True)]
+    rows = [(outcome.policy, WORDS[outcome.policy]) for outcome in replay.outcomes]
+    return Table.of_cells(columns, rows, "Policies", folded=True)
 
 
 def notes(replay: OnlineSchedule) -> list[str]:
