@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from gpufleet.api import kept_code
 from gpufleet.catalog.current_date import DATE_VARIABLE
+from gpufleet.catalog.load import Catalog
 from gpufleet.cli import main
 from gpufleet.report.shown_currency import show_money_in
 
@@ -36,7 +37,11 @@ settings.load_profile("repeatable")
 TALLY = pytest.StashKey[Tally]()
 PLANNING = {
     "api.autoscaling": ("autoscale",),
+    "api.fleets": ("plan_fleet",),
+    "api.job_regions": ("plan_job_regions",),
+    "api.mixes": ("plan_mix",),
     "api.plans": ("plan_serve",),
+    "api.regions": ("plan_regions",),
     "ask.spot.fleet": ("fleet_on_spot",),
     "ask.spot.job": ("plan_spot",),
     "ask.spot.service": ("plan_spot_service",),
@@ -56,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Nothing is counted yet; the simulator is compiled once for all workers and commands."""
     compiled = REPOSITORY / "build" / "compiled" / kept_code.digest_of_sources()
-    os.environ.setdefault(kept_code.FOLDER_VARIABLE, str(compiled))
+    os.environ[kept_code.FOLDER_VARIABLE] = str(compiled)
     os.environ[DATE_VARIABLE] = DATE_OF_TESTS
     config.stash[TALLY] = Counter()
 
@@ -170,8 +175,8 @@ def planned_once() -> Iterator[Planned]:
 
 
 def name_of(given: object) -> object:
-    """What tells one from another: functions of a command are made anew each time."""
-    return getattr(given, "__qualname__", id(given))
+    """What tells one from another: tables are few, functions and requests of a command are made anew each time."""
+    return id(given) if isinstance(given, Catalog) else getattr(given, "__qualname__", repr(given))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.cli import main
 from gpufleet.domain.offer import PriceKind
 
-pytestmark = pytest.mark.usefixtures("rows_alone")
+pytestmark = pytest.mark.usefixtures("planned_once", "rows_alone")
 
 Ask = Callable[..., str]
 BOX = "bargain,box,{gpu},8,96,1024,nvswitch,450,a rack,measured,100,,current,aws-price-list,\n"

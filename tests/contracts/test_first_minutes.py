@@ -19,6 +19,8 @@ from gpufleet.inputs.preferences import KEYS
 from gpufleet.report.setup import diagnosis_page
 from gpufleet.results.setup import Diagnosis
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DEMO_BUDGET_S = 3.0
 STEADY_AS_USUAL = ("--steady", KEYS["steady"].default)
