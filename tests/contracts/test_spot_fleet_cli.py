@@ -76,7 +76,7 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=cases(5, 30))
+@settings(max_examples=cases(3, 30))
 @given(
     machines=st.integers(1, 4),
     spot_usd=st.sampled_from([0.2, 0.5, 0.8, 0.95, 0.999, 1.3]),
