@@ -31,9 +31,11 @@ from gpufleet.report.numbers import show_money_in
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs", "examples")
 PAGES = (REPOSITORY / "README.md", *(page for name in FOLDERS for page in sorted((REPOSITORY / name).rglob("*.md"))))
+WORKED = tuple(page for page in PAGES if page.parent.name == "examples" and page.name[:2].isdigit())
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
+REDIRECTED = re.compile(r"\s+2>(?P<to>/dev/null|&1)\s*$")
 ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S* )*")
 ALONE = re.compile(r"""(?P<command>(?:'[^']*'|"[^"]*"|[^'"|&;<>])*)(?:\|(?P<pipe>.*))?""", re.DOTALL)
 TIME_TAKEN = re.compile(r"\bin \d+(?:\.\d+)? s\b")
@@ -81,18 +83,33 @@ def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example
 def run_example(example: Example) -> tuple[int, str]:
     """Exit code and output of the command, run at the top of the repository as by a reader with a pipe.
 
-    A command alone is answered in this process, which reads the tables once; a shell runs several, and what is piped.
+    Commands are answered in this process, which reads the tables once; a shell runs what is piped, and what is no
+    plain chain of them.
     """
-    alone = ALONE.fullmatch(example.command)
     with tempfile.TemporaryDirectory() as folder:
         environment = environment_with(installed_in(Path(folder)))
-        if alone is None:
+        chain = [one_of_a_chain(words) for words in example.command.split(" && ")]
+        if None in chain:
             code, out, err = run_in_shell(example.command, environment)
-        else:
-            code, out, err = answered_here(alone["command"], environment)
-            if alone["pipe"]:
-                code, out, _ = run_in_shell(alone["pipe"], environment, out)
-    return code, out + err
+            return code, out + err
+        code, printed = 0, ""
+        for command, pipe, hides_errors in filter(None, chain):
+            code, out, err = answered_here(command, environment)
+            if pipe:
+                code, out, _ = run_in_shell(pipe, environment, out)
+            printed += out if hides_errors else out + err
+            if code:
+                break
+    return code, printed
+
+
+def one_of_a_chain(words: str) -> tuple[str, str, bool] | None:
+    """A command of ours, what it is piped through, and whether its errors are hidden; None: more than that."""
+    redirected = REDIRECTED.search(words)
+    alone = ALONE.fullmatch(REDIRECTED.sub("", words))
+    if alone is None or "gpufleet" not in alone["command"].split():
+        return None
+    return alone["command"], alone["pipe"] or "", redirected is not None and redirected["to"] == "/dev/null"
 
 
 def run_in_shell(line: str, environment: dict[str, str], given: str = "") -> tuple[int, str, str]:

@@ -29,6 +29,8 @@ from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import ServePlan
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 TODAY = date(2026, 11, 21)
 SHIPPED = load_catalog()
 ASKED = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms")

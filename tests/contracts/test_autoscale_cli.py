@@ -10,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import Planned
 
 import gpufleet
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.simulate.compiled import IS_COMPILED
+
+pytestmark = pytest.mark.usefixtures("planned_once")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 WEEK = Path(__file__).resolve().parents[2] / "examples" / "week.csv"
@@ -214,8 +217,9 @@ def test_a_plan_without_limits_is_refused_with_what_to_type(ask_gpufleet: Run, t
     assert "--slo" in done.stderr
 
 
-def test_python_gives_what_the_command_gives(plan: Path) -> None:
+def test_python_gives_what_the_command_gives(plan: Path, planned_once: Planned) -> None:
     result = gpufleet.autoscale(str(plan), str(WEEK), policies=["static", "predictive"], seed=0)
+    planned_once.clear()
     again = gpufleet.autoscale(str(plan), str(WEEK), policies=["static", "predictive"], seed=0)
     assert result == again
     assert result.recommendation.policy == "predictive"

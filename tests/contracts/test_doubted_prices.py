@@ -19,6 +19,8 @@ from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.cli import main
 from gpufleet.domain.offer import PriceKind
 
+pytestmark = pytest.mark.usefixtures("planned_once", "rows_alone")
+
 Ask = Callable[..., str]
 BOX = "bargain,box,{gpu},8,96,1024,nvswitch,450,a rack,measured,100,,current,aws-price-list,\n"
 FEW = "cloud,region,instance_type,price_kind,max_instances\nbargain,all,all,all,1\n"

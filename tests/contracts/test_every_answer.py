@@ -92,7 +92,10 @@ EXAMPLES: dict[str, Example] = {
         kept("service", ask("plan_serve")), draws=20, zones=2
     ),
     "autoscale": lambda ask, kept, folder: gpufleet.autoscale(
-        kept("service", ask("plan_serve")), written(folder, "day.csv", DAY), cold_start_s=60.0
+        kept("service", ask("plan_serve")),
+        written(folder, "day.csv", DAY),
+        cold_start_s=60.0,
+        policies=["static", "hpa"],
     ),
     "simulate_serving": lambda *_: gpufleet.simulate_serving(MODEL, "L4:1", rate="1/s", requests=20, seed=3, **LOAD),
     "compare": lambda *_: gpufleet.compare(gpufleet.ServeRequest(MODEL, 4.0, 500, 100), "L4", "L40S"),
@@ -114,7 +117,7 @@ TYPED = {
     "fit": {"model", "gpus", "context", "precision"},
     "fit_training": {"model", "gpus", "method", "rank"},
     "estimate_encoder": {"model", "gpus", "in"},
-    "autoscale": {"plan", "trace", "cold_start"},
+    "autoscale": {"plan", "trace", "cold_start", "policy"},
 }
 WITHOUT_MONEY = {
     "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training",

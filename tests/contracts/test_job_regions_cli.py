@@ -13,6 +13,8 @@ from tests.conftest import RunGpufleet
 
 from gpufleet import plan_batch, plan_serve, plan_spot
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 ON_AWS = {"clouds": ["aws"], "gpus": ["L40S"]}
 
 

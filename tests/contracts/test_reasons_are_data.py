@@ -20,10 +20,12 @@ TIGHT, IMPOSSIBLE = f"{RATE} --slo tpot.p95<50ms", f"{RATE} --slo ttft.p95<1ms"
 FEW = "--clouds aws,gcp --gpus L4,L40S,H100"
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v3", "gemma-2-9b")
 QUESTIONS = [
-    *(f"plan serve {model} {TIGHT}" for model in MODELS),
-    *(f"plan serve {model} {IMPOSSIBLE}" for model in MODELS[:2]),
-    *(f"plan serve {model} {IMPOSSIBLE} {FEW}" for model in MODELS[2:]),
-    *(f"plan serve {model} {RATE} --why-not L40S:4" for model in MODELS),
+    f"plan serve {MODELS[0]} {TIGHT}",
+    *(f"plan serve {model} {TIGHT} {FEW}" for model in MODELS[1:]),
+    f"plan serve {MODELS[0]} {IMPOSSIBLE}",
+    *(f"plan serve {model} {IMPOSSIBLE} {FEW}" for model in MODELS[1:]),
+    f"plan serve {MODELS[0]} {RATE} --why-not L40S:4",
+    *(f"plan serve {model} {RATE} --why-not L40S:4 {FEW}" for model in MODELS[1:]),
     *(f"plan serve {model} {RATE} --budget 1/h {FEW}" for model in MODELS[:3]),
     *(f"plan serve {model} {TIGHT} --gpus L4,T4 --max-spot 0.2 --pricing spot,on_demand" for model in MODELS[:2]),
     *(f"plan batch {model} --requests 50000 --in 1000 --out 200 --deadline 0.3h {FEW}" for model in MODELS[:3]),

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.conftest import REPOSITORY, RunGpufleet
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 ASKED = (
     "regions", "llama-3.1-8b", "--rate", "20/s", "--in", "1000", "--out", "200", "--slo", "ttft.p95<800ms",
     "--clouds", "aws", "--gpus", "L40S,H100",

@@ -50,6 +50,8 @@ LACKS_ITS_IMPORT = ("guide:411", 416)
 
 TOOL_PYTHON = ("guide:162", "guide:203", "guide:221", "guide:242", "guide:273", "guide:517", "guide:535")
 TOOL_SHELL = ("guide:121", "guide:127", "guide:136", "guide:145", "guide:411", "guide:495")
+WITHIN = {"guide:121": "guide:495", "guide:136": "guide:495"}
+"""Blocks whose commands another block has as they are: they are run with it."""
 TOOL_CONFIGS = {
     "guide:12": "gpu_instances.json",
     "guide:56": "model_config.json",
@@ -289,21 +291,44 @@ def python_of(block: str) -> str:
     return PRELUDES.get(block, "") + BLOCKS[block].code
 
 
+@pytest.fixture(scope="module")
+def kept() -> dict[str, str]:
+    """What blocks printed."""
+    return {}
+
+
+@pytest.fixture
+def printed(session: Session, kept: dict[str, str]) -> Callable[[str], str]:
+    """What a block of Python prints: run once for all that is asked of it."""
+
+    def printed(block: str) -> str:
+        if block not in kept:
+            kept[block] = ran(session(["python3", "-c", python_of(block)]))
+        return kept[block]
+
+    return printed
+
+
 @pytest.mark.parametrize("python3", ["installed", "bare"])
-@pytest.mark.parametrize("block", [name for name in TOOL_SHELL if name != LACKS_ITS_IMPORT[0]])
+@pytest.mark.parametrize("block", [name for name in TOOL_SHELL if name not in {LACKS_ITS_IMPORT[0], *WITHIN}])
 def test_a_shell_block_of_the_guide_runs(block: str, python3: str, session: Session) -> None:
     assert is_shell(BLOCKS[block])
     assert ran(session(["bash", "-c", shell_of(BLOCKS[block])], python3)).strip()
 
 
+@pytest.mark.parametrize(("block", "longer"), WITHIN.items())
+def test_a_block_that_is_run_with_another_stands_in_it_word_for_word(block: str, longer: str) -> None:
+    assert is_shell(BLOCKS[block])
+    assert f"\n{BLOCKS[block].code.strip()}\n" in BLOCKS[longer].code
+
+
 @pytest.mark.parametrize("block", TOOL_PYTHON)
-def test_a_python_block_of_the_guide_runs(block: str, session: Session) -> None:
-    printed = ran(session(["python3", "-c", python_of(block)]))
-    assert printed.strip()
+def test_a_python_block_of_the_guide_runs(block: str, printed: Callable[[str], str]) -> None:
+    assert printed(block).strip()
 
 
-def test_the_custom_analysis_prints_the_report_that_it_asks_for(session: Session) -> None:
-    report = " ".join(ran(session(["python3", "-c", python_of("guide:517")])).split())
+def test_the_custom_analysis_prints_the_report_that_it_asks_for(printed: Callable[[str], str]) -> None:
+    report = " ".join(printed("guide:517").split())
     assert "GPU MIGRATION REPORT: 8x P4d, training, Large model, FP16" in report
     assert "$10.00 per GPU and hour on spot x 8 x 500 hours" in report
 
@@ -332,10 +357,10 @@ def test_the_viewer_shows_all_available_configurations(session: Session) -> None
 
 
 @pytest.mark.parametrize("block", ["guide:203", "guide:535"])
-def test_the_loop_over_precisions_prints_exactly_what_the_guide_says(block: str, session: Session) -> None:
+def test_the_loop_over_precisions_prints_exactly_what_the_guide_says(block: str, printed: Callable[[str], str]) -> None:
     said = re.findall(r"^# (\w+: \d+GB)", BLOCKS[block].code, re.MULTILINE)
     assert said == ["FP32: 140GB", "FP16: 70GB", "BF16: 70GB", "FP8: 35GB", "INT8: 35GB"]
-    assert ran(session(["python3", "-c", python_of(block)])).splitlines() == said
+    assert printed(block).splitlines() == said
 
 
 def test_int8_of_a_medium_model_takes_35_gb_where_fp16_takes_70(session: Session) -> None:
@@ -352,9 +377,8 @@ def test_a_run_without_arguments_is_the_set_of_basic_demos(session: Session) -> 
     assert as_a_set.strip().splitlines()[-1] in alone
 
 
-def test_batch_analysis_answers_for_each_setup_in_turn(session: Session) -> None:
-    printed = ran(session(["python3", "-c", python_of("guide:221")]))
-    assert re.findall(r"^=== (\w+) Analysis ===$", printed, re.MULTILINE) == ["G4dn", "P4d", "G6e"]
+def test_batch_analysis_answers_for_each_setup_in_turn(printed: Callable[[str], str]) -> None:
+    assert re.findall(r"^=== (\w+) Analysis ===$", printed("guide:221"), re.MULTILINE) == ["G4dn", "P4d", "G6e"]
 
 
 def test_the_spot_comparison_leaves_two_reports_for_each_instance(session: Session) -> None:

@@ -122,9 +122,9 @@ def test_a_plan_keeps_its_machines_and_may_be_of_an_encoder(tmp_path: Path) -> N
         gpufleet.plan_spot(file, machine=["aws:p5.48xlarge"], **prices)
 
 
-def test_savings_are_counted_from_the_cheapest_machine_on_demand(run_gpufleet: Run) -> None:
+def test_savings_are_counted_from_the_cheapest_machine_on_demand(ask_gpufleet: Run) -> None:
     """Spot of an H100 machine is cheapest where the same machine on demand is dearest."""
-    done = run_gpufleet(
+    done = ask_gpufleet(
         "spot", "--work", "20h", "--deadline", "30h", "--machine", "aws:p5.48xlarge", "--draws", "40", "-o", "json"
     )
     plan = SpotPlan.model_validate_json(done.stdout)
@@ -136,8 +136,8 @@ def test_savings_are_counted_from_the_cheapest_machine_on_demand(run_gpufleet: R
     assert plan.alone.usd == pytest.approx(here.usd.value * ratio, rel=1e-6)
 
 
-def test_prices_have_source_and_day_and_an_estimate_warns(run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", "--work", "20h", "--deadline", "30h", "--machine", "aws:g5.xlarge", "--draws", "40")
+def test_prices_have_source_and_day_and_an_estimate_warns(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", "--work", "20h", "--deadline", "30h", "--machine", "aws:g5.xlarge", "--draws", "40")
     page = " ".join(done.stdout.split())
     assert "Warning: the price of spot is an estimate of 2025-06-28: say yours with --spot-price." in page
     assert "Prices, never live. Spot: aws-spot-advisor, estimated, 2025-06-28; on demand: aws-" in page

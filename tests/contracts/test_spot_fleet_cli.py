@@ -76,7 +76,7 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=cases(5, 30))
+@settings(max_examples=cases(3, 30))
 @given(
     machines=st.integers(1, 4),
     spot_usd=st.sampled_from([0.2, 0.5, 0.8, 0.95, 0.999, 1.3]),
@@ -125,10 +125,10 @@ def test_a_row_of_the_fleet_and_the_plan_of_that_service_agree(
     assert row.short_ratio == pytest.approx(1 - planned.answer.attained.value)
 
 
-def test_the_page_has_eighty_columns_and_what_the_former_documents_state(tmp_path: Path, run_gpufleet: Run) -> None:
+def test_the_page_has_eighty_columns_and_what_the_former_documents_state(tmp_path: Path, ask_gpufleet: Run) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("\n".join(FLEET.splitlines()[:4]), encoding="utf-8")
-    done = run_gpufleet("spot", "--fleet", str(path), "--draws", "20")
+    done = ask_gpufleet("spot", "--fleet", str(path), "--draws", "20")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     page = " ".join(done.stdout.split())
@@ -187,9 +187,9 @@ def test_a_row_that_means_nothing_has_one_message(row: str, said: str, tmp_path:
 
 
 @pytest.mark.parametrize("words", [("plan.json",), ("--rules", "rules.json")])
-def test_a_fleet_is_asked_about_alone(words: tuple[str, ...], tmp_path: Path, run_gpufleet: Run) -> None:
+def test_a_fleet_is_asked_about_alone(words: tuple[str, ...], tmp_path: Path, ask_gpufleet: Run) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(FLEET, encoding="utf-8")
-    done = run_gpufleet("spot", *words, "--fleet", str(path))
+    done = ask_gpufleet("spot", *words, "--fleet", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr

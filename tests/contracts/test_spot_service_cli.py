@@ -43,8 +43,8 @@ def answer(file: str) -> SpotServicePlan:
     return planned(file)
 
 
-def test_the_page_says_cost_saving_readiness_and_settings_at_eighty_columns(file: str, run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", file, "--draws", str(DRAWS), "--restart", "10min")
+def test_the_page_says_cost_saving_readiness_and_settings_at_eighty_columns(file: str, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", file, "--draws", str(DRAWS), "--restart", "10min")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     page = " ".join(done.stdout.split())
@@ -89,10 +89,10 @@ def test_a_trace_chooses_by_its_first_half_and_tells_of_its_second(file: str, tm
     assert not plan.keeps_target, "zone a had machines all through the first half and none in the second"
 
 
-def test_terraform_reads_the_fleet_that_is_written(file: str, tmp_path: Path, run_gpufleet: Run) -> None:
+def test_terraform_reads_the_fleet_that_is_written(file: str, tmp_path: Path, ask_gpufleet: Run) -> None:
     """By a parser of HCL that is not ours."""
     out = tmp_path / "fleet.tf"
-    done = run_gpufleet("spot", file, "--draws", "20", "--restart", "10min", "--spot-fleet", str(out), "-o", "json")
+    done = ask_gpufleet("spot", file, "--draws", "20", "--restart", "10min", "--spot-fleet", str(out), "-o", "json")
     plan = SpotServicePlan.model_validate_json(done.stdout)
     read = hcl2.loads(out.read_text(encoding="utf-8"))
     [resource] = read["resource"]
@@ -150,13 +150,13 @@ def test_a_trace_of_one_tick_and_a_plan_of_a_replica_over_machines_are_refused(f
     ("words", "said"),
     [(("--rules", "rules.json"), "--rules writes the policy of a job"), (("--work", "3h"), "is the plan of a service")],
 )
-def test_words_of_a_job_are_refused(words: tuple[str, ...], said: str, file: str, run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", file, *words)
+def test_words_of_a_job_are_refused(words: tuple[str, ...], said: str, file: str, ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", file, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
 
 
-def test_a_fleet_of_a_job_is_refused(run_gpufleet: Run) -> None:
-    done = run_gpufleet("spot", "--work", "20h", "--deadline", "30h", "--spot-fleet", "fleet.tf")
+def test_a_fleet_of_a_job_is_refused(ask_gpufleet: Run) -> None:
+    done = ask_gpufleet("spot", "--work", "20h", "--deadline", "30h", "--spot-fleet", "fleet.tf")
     assert (done.returncode, done.stdout) == (2, "")
     assert "fleet of a service" in " ".join(done.stderr.split())

@@ -12,6 +12,8 @@ from gpufleet.cli import main
 from gpufleet.domain.training import Stack
 from gpufleet.results.training import TrainingFit, TrainingPlan
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Ask = Callable[..., tuple[int, str, str]]
 TUNE = ("plan", "finetune", "llama-3.1-8b", "--tokens", "50M")

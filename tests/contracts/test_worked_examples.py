@@ -4,43 +4,47 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.docs_examples import examples_of
+from tests.conftest import Planned
+from tools.docs_examples import (
+    ALONE,
+    WORKED,
+    Example,
+    answered_here,
+    environment_with,
+    examples_of,
+    installed_in,
+    problem_of,
+)
 
-from gpufleet.cli import main
 from gpufleet.units import GIB
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PAGES = sorted(EXAMPLES.glob("[0-9]*.md"))
 
 
 @pytest.fixture
-def answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The answers to all commands of a page, as JSON."""
-    monkeypatch.chdir(EXAMPLES.parent)
+def answers(planned_once: Planned, tmp_path: Path) -> Iterator[Any]:
+    """The answers to all commands of a page, as JSON; each of them prints what the page shows."""
 
     def of_page(number: int) -> list[dict[str, Any]]:
         [page] = EXAMPLES.glob(f"{number:02}-*.md")
-        return [answer(example.command) for example in examples_of(page)]
+        return [answer(example) for example in examples_of(page)]
 
-    def answer(command: str) -> dict[str, Any]:
-        words = shlex.split(command)
-        words = words[: words.index("|")] if "|" in words else words
-        start = words.index("gpufleet")
-        for assignment in words[:start]:
-            monkeypatch.setenv(*assignment.split("=", 1))
-        main([*words[start + 1 :], "-o", "json"])
-        for assignment in words[:start]:
-            monkeypatch.delenv(assignment.split("=")[0])
-        told: dict[str, Any] = json.loads(capsys.readouterr().out or "{}")
+    def answer(example: Example) -> dict[str, Any]:
+        assert problem_of(example) is None
+        alone = ALONE.fullmatch(example.command)
+        assert alone is not None
+        _, out, _ = answered_here(f"{alone['command']} -o json", environment_with(installed_in(tmp_path)))
+        told: dict[str, Any] = json.loads(out or "{}")
         return told
 
-    return of_page
+    yield of_page
+    planned_once.clear()
 
 
 def best(plan: dict[str, Any]) -> dict[str, Any]:
@@ -53,13 +57,18 @@ def usd_per_token(row: dict[str, Any], estimate: dict[str, Any]) -> float:
     return float(row["price_per_gpu_usd_per_hour"] / estimate["output_tokens_per_s"]["value"])
 
 
+def test_every_page_is_asked_here() -> None:
+    numbers = [name.split("_")[1] for name, test in globals().items() if name.startswith("test_") and callable(test)]
+    assert [page.name for page in WORKED if page.name[:2] not in numbers] == []
+
+
 def test_there_are_nineteen_and_the_index_leads_to_each() -> None:
     index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 20)]
-    assert [page.name for page in PAGES if f"]({page.name})" not in index] == []
+    assert [page.name[:2] for page in WORKED] == [f"{n:02}" for n in range(1, 20)]
+    assert [page.name for page in WORKED if f"]({page.name})" not in index] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WORKED, ids=lambda page: page.stem)
 def test_a_page_shows_output_and_ends_with_what_it_teaches(page: Path) -> None:
     assert all(example.shown.strip() for example in examples_of(page))
     assert page.read_text(encoding="utf-8").splitlines()[-1].startswith("**Learn:**")

@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from tests.conftest import Tally
+from tests.effort import cases
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
 from gpufleet.api.plans import plan_serve
@@ -42,9 +44,9 @@ from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.results.plan import Deployment, Refused, WhyNot
 
-pytestmark = pytest.mark.slow
-LENGTHS_EVERY, BETWEEN = 7, 3
-MOST_OF_A_REASON = 4
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rows_alone")]
+LENGTHS_EVERY, BETWEEN = 7, cases(1, 3)
+MOST_OF_A_REASON, KEPT = 4, 10
 SHOWN_EXACTLY = 1.001  # values are told in four digits
 
 
@@ -60,19 +62,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("index", range(metafunc.config.getoption("questions")))
 
 
-def flips_of(question: Asked, with_lengths: bool) -> list[Flip]:
-    asked, solution = solved(question.request, question.tables)
-    standing = Standing.of(asked, solution)
-    found = cheap_flips(standing)
+@lru_cache(maxsize=KEPT)
+def solved_at(index: int) -> tuple[WriterQuestion, WriterSolution]:
+    """A question with its solution, which several tests look at."""
+    question = question_at(index)
+    return solved(question.request, question.tables)
+
+
+@lru_cache(maxsize=KEPT)
+def cheap_flips_at(index: int) -> list[Flip]:
+    return list(cheap_flips(Standing.of(*solved_at(index))))
+
+
+@lru_cache(maxsize=KEPT)
+def winner_at(index: int) -> Key | None:
+    question = question_at(index)
+    return question.winner(question.question())
+
+
+def flips_of(index: int, with_lengths: bool) -> list[Flip]:
+    question, (asked, solution) = question_at(index), solved_at(index)
+    standing, found = Standing.of(asked, solution), [*cheap_flips_at(index)]
     for limit in asked.demand.workload.slo.limits:
         found += limit_flips(standing, solution, limit)
     return [*found, *(length_flips(standing, asked, calibration_of(question.tables)) if with_lengths else [])]
 
 
 def test_a_claimed_flip_flips_the_choice_and_one_percent_less_does_not(index: int, tally: Tally) -> None:
-    question = question_at(index)
-    now = question.winner(question.question())
-    for flip in flips_of(question, index % LENGTHS_EVERY == 0):
+    question, now = question_at(index), winner_at(index)
+    for flip in flips_of(index, index % LENGTHS_EVERY == 0):
         if flip.value is None:
             tally[question.kind, "searched, none claimed"] += 1
             continue
@@ -87,10 +105,8 @@ def test_a_claimed_flip_flips_the_choice_and_one_percent_less_does_not(index: in
 
 def test_no_rate_or_price_between_now_and_a_claimed_flip_flips_the_choice(index: int, tally: Tally) -> None:
     """Where no flip is claimed, none is found on the way to where the search ended."""
-    question, dice = question_at(index), random.Random(index)
-    now = question.winner(question.question())
-    asked, solution = solved(question.request, question.tables)
-    for flip in cheap_flips(Standing.of(asked, solution)):
+    question, now, dice = question_at(index), winner_at(index), random.Random(index)
+    for flip in cheap_flips_at(index):
         end = flip.searched_to if flip.value is None else flip.value
         for _ in range(BETWEEN):
             value = flip.now * (end / flip.now) ** dice.uniform(0.02, 0.98)
@@ -102,8 +118,7 @@ def test_no_rate_or_price_between_now_and_a_claimed_flip_flips_the_choice(index:
 
 def test_the_contest_costs_what_the_ranking_costs(index: int, tally: Tally) -> None:
     """Every row of the real ranking counts as much in the contest, of the same machines."""
-    question = question_at(index)
-    asked, solution = solved(question.request, question.tables)
+    question, (asked, solution) = question_at(index), solved_at(index)
     contest = Contest.of(asked, solution)
     costs = contest.costs(solution.found, asked.demand, asked.demand.workload.rate_requests_per_s)[:, 0]
     least: dict[Key, float] = {}

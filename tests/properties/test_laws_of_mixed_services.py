@@ -10,6 +10,8 @@ from tests.conftest import Tally
 
 from gpufleet import FleetMix, ServeRequest, plan_mix, plan_serve
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 SAME = 1e-6
 CASES = 4
 GPUS = ("H100", "L40S", "L4", "A100-80GB")

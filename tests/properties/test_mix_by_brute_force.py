@@ -29,7 +29,7 @@ from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.service import solve_serve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rows_alone")]
 NUM_MARKETS, MOST_OFFERS = cases(32, 40), 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
 SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 28, 30)

@@ -35,7 +35,7 @@ from gpufleet.optimize.size import operate_beyond
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.results.plan import Deployment, ServePlan
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rows_alone")]
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-120b", "mixtral-8x7b")
 RANKS = {"TP": "tp", "PP": "pp", "EP": "ep", "DP": "attention_dp"}
 

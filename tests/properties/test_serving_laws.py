@@ -17,6 +17,8 @@ from gpufleet.errors import GpufleetError, Infeasible
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.plan import ServePlan
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 MACHINES = (
     ("aws", "g6.12xlarge"),
     ("aws", "g6e.xlarge"),

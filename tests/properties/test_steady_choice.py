@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.api import ServeRequest, plan_serve
+from gpufleet.api import ServeRequest, plans
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -21,6 +21,7 @@ from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 
+pytestmark = pytest.mark.usefixtures("planned_once", "rows_alone")
 CHAT_70B = ServeRequest("llama-3.3-70b", 20.43, 582, 309, "ttft.p95<2.9s,tpot.p95<23.4ms")
 EXPERTS = ServeRequest("mixtral-8x7b", 47.8, 413, 577, "ttft.p95<742ms,tpot.p95<67ms")
 MANY = ServeRequest("qwen2.5-7b", 69.6, 3888, 121, "ttft.p95<485ms,tpot.p95<66ms")
@@ -68,17 +69,18 @@ def counted(asked: ServeRequest) -> Iterator[tuple[float, float, Offer]]:
 @pytest.mark.slow
 @every_question
 def test_the_answer_is_the_pair_that_counts_least(asked: ServeRequest) -> None:
-    answer = plan_serve(asked).answer
-    least = min(counted(asked), key=lambda row: row[0])
+    answer = plans.plan_serve(asked).answer
+    pairs = list(counted(asked))
+    least = min(pairs, key=lambda row: row[0])
     assert answer.counted_usd_per_hour == pytest.approx(least[0])
-    ties = [(o.cloud, o.instance) for cost, _, o in counted(asked) if cost <= least[0] * (1 + 1e-9)]
+    ties = [(o.cloud, o.instance) for cost, _, o in pairs if cost <= least[0] * (1 + 1e-9)]
     assert (answer.cloud, answer.instance) in ties
 
 
 @every_question
 @pytest.mark.parametrize("steady", [0.05, 0.2, 0.5])
 def test_never_more_than_so_much_is_paid_for_it(asked: ServeRequest, steady: float) -> None:
-    cheapest, chosen = (plan_serve(replace(asked, steady=ratio)).answer for ratio in (0.0, steady))
+    cheapest, chosen = (plans.plan_serve(replace(asked, steady=ratio)).answer for ratio in (0.0, steady))
     assert (cheapest.doubt_ratio, cheapest.doubt_ratio <= chosen.doubt_ratio <= 1 + steady) == (1.0, True)
     likely = [d.usd_per_hour * d.price_age_ratio for d in (cheapest, chosen)]
     assert likely[0] <= likely[1] * (1 + 1e-9)
@@ -86,7 +88,7 @@ def test_never_more_than_so_much_is_paid_for_it(asked: ServeRequest, steady: flo
 
 
 def test_of_rows_within_it_the_one_that_holds_replaces_the_one_that_breaks() -> None:
-    cheapest, plan = plan_serve(replace(CHAT_70B, steady=0.0)).answer, plan_serve(CHAT_70B)
+    cheapest, plan = plans.plan_serve(replace(CHAT_70B, steady=0.0)).answer, plans.plan_serve(CHAT_70B)
     doubts = {d.instance: d.doubt_ratio for d in plan.deployments}
     assert doubts[cheapest.instance] > 1.0 == plan.answer.doubt_ratio
     assert plan.answer.usd_per_hour > cheapest.usd_per_hour
@@ -94,22 +96,22 @@ def test_of_rows_within_it_the_one_that_holds_replaces_the_one_that_breaks() -> 
 
 @every_question
 def test_a_confidence_that_is_asked_for_counts_alone(asked: ServeRequest) -> None:
-    said = plan_serve(replace(asked, confidence=0.8))
+    said = plans.plan_serve(replace(asked, confidence=0.8))
     assert {d.doubt_ratio for d in said.deployments} == {1.0}
-    assert said.answer == plan_serve(replace(asked, steady=0.0)).answer
+    assert said.answer == plans.plan_serve(replace(asked, steady=0.0)).answer
 
 
 def test_a_budget_is_kept_by_the_cheapest_where_the_surer_one_breaks_it() -> None:
-    cheapest, chosen = (plan_serve(replace(CHAT_70B, steady=ratio)).answer for ratio in (0.0, None))
+    cheapest, chosen = (plans.plan_serve(replace(CHAT_70B, steady=ratio)).answer for ratio in (0.0, None))
     within = (cheapest.usd_per_hour + chosen.usd_per_hour) / 2
     assert cheapest.usd_per_hour < within < chosen.usd_per_hour
-    kept = plan_serve(replace(CHAT_70B, budget_usd_per_hour=within)).answer
+    kept = plans.plan_serve(replace(CHAT_70B, budget_usd_per_hour=within)).answer
     assert kept.usd_per_hour <= within
 
 
 def test_the_page_names_the_cheaper_row_and_how_to_take_it() -> None:
-    text = page_as_text(plan_page(plan_serve(CHAT_70B)), 10_000)
-    cheapest = plan_serve(replace(CHAT_70B, steady=0.0))
+    text = page_as_text(plan_page(plans.plan_serve(CHAT_70B)), 10_000)
+    cheapest = plans.plan_serve(replace(CHAT_70B, steady=0.0))
     [line] = [line for line in text.splitlines() if "--steady 0" in line]
     assert usd_per_hour(cheapest.answer.usd_per_hour) in line
     assert "and certainty, one row" in text

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.effort import cases
 
 from gpufleet.answers.training_estimate import speed_figures
 from gpufleet.catalog.calibration import calibration_of
@@ -314,13 +315,16 @@ def looped(arch: Architecture, recipe: Recipe, cluster: Cluster, batch: int) -> 
 
 
 def small_cases() -> list[tuple[str, str, int, int, bool, str]]:
-    """Fifty questions: models, GPUs, how many of them, sequences of a step, whether some may idle, and the method."""
+    """Questions: models, GPUs, how many of them, sequences of a step, whether some may idle, and the method.
+
+    Twenty-five, and fifty by `make brute-force`.
+    """
     dice = np.random.default_rng(50)
     picks = (["gpt2", "llama-3.2-3b", "mixtral-8x7b", "gpt-oss-20b"], ["H100-SXM", "L40S", "A100-SXM4-40GB"])
     return [
         (str(dice.choice(picks[0])), str(dice.choice(picks[1])), int(dice.choice([1, 2, 3, 4, 6, 8])),
          int(dice.choice([2, 4, 6, 8])), bool(dice.integers(2)), str(dice.choice(["full", "lora"])))
-        for _ in range(50)
+        for _ in range(cases(25, 50))
     ]  # fmt: skip
 
 

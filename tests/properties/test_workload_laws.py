@@ -15,6 +15,8 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.results.plan import ServePlan
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 CHAT = ServeRequest("llama-3.1-8b", 30.0, 1000, 200, "ttft.p95<1s,tpot.p95<60ms", headroom=0.2)
 LONG = parse_token_counts("mean=1000,p95=3500")
 

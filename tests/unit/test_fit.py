@@ -117,8 +117,8 @@ def test_the_answer_is_complete_as_json_and_the_exit_code_says_whether_it_fits(
 
 
 @pytest.mark.slow
-def test_explain_shows_formula_numbers_and_source(run_gpufleet: Run) -> None:
-    said = run_gpufleet("fit", "deepseek-v3", "--gpus", "H200:8", "--explain").stdout
+def test_explain_shows_formula_numbers_and_source(ask_gpufleet: Run) -> None:
+    said = ask_gpufleet("fit", "deepseek-v3", "--gpus", "H200:8", "--explain").stdout
     assert "moe_tp" in said
     assert "arXiv:1909.08053" in said
 

@@ -19,6 +19,8 @@ from gpufleet.report.plan import headline, plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 PEAK, NIGHT, HOURS = 40.0, 4.0, 10.0
 ASKED = ServeRequest(
     "llama-3.1-8b", PEAK, 1000, 300, "tpot.p95<60ms", clouds=("aws", "gcp"), off_peak_rate=NIGHT, peak_hours=HOURS

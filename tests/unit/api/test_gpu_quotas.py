@@ -22,6 +22,8 @@ from gpufleet.report.text import page_as_text
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.units import HOUR
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 TODAY = date(2026, 11, 21)
 CHAT = ServeRequest(
     "llama-3.1-8b", 300.0, 800, 200, "tpot.p95<40ms", clouds=("aws",), gpus=("H100",), regions=("us-east-1",)

@@ -26,6 +26,8 @@ from gpufleet.report.text import page_as_text
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan_changes import FleetChanges
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 TODAY = date(2026, 11, 21)
 RACK = """
 [box]

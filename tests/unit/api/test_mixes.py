@@ -11,6 +11,8 @@ from gpufleet import FleetMix, MixRequest, ServeRequest, plan_mix, plan_serve
 from gpufleet.api import mixes
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 
+pytestmark = pytest.mark.usefixtures("rows_alone")
+
 CHAT = ServeRequest(
     "llama-3.1-8b", 40.0, 700, 150, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], gpus=["H100", "L40S"]
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.api import ServeRequest, plan_serve
+from gpufleet.api import ServeRequest, plans
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
@@ -16,6 +16,7 @@ from gpufleet.report.plan import own_columns, plan_page
 from gpufleet.report.service_tables import ranking_table
 from gpufleet.report.text import page_as_text
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<40s", rows=40)
 ASKED = {
     "a chat": CHAT,
@@ -34,8 +35,9 @@ SMALL = {
 every_question = pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 
 
-def sure(asked: ServeRequest, confidence: float) -> ServeAnswer:
-    return plan_serve(replace(asked, confidence=confidence))
+def sure(asked: ServeRequest, confidence: float | None) -> ServeAnswer:
+    """The plan at a confidence."""
+    return plans.plan_serve(replace(asked, confidence=confidence))
 
 
 @pytest.mark.slow
@@ -59,7 +61,7 @@ def test_more_confidence_never_costs_less(asked: ServeRequest) -> None:
 @pytest.mark.slow
 @every_question
 def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeRequest) -> None:
-    said, plain = sure(asked, 0.8), plan_serve(replace(asked, steady=0.0))
+    said, plain = sure(asked, 0.8), plans.plan_serve(replace(asked, steady=0.0))
     assert said.deployments == plain.deployments
     assert plain.confidence == 0.8
     assert plain.missed_confidence is None
@@ -67,7 +69,7 @@ def test_four_of_five_is_what_is_planned_for_where_nothing_is_said(asked: ServeR
 
 @pytest.mark.parametrize("asked", SMALL.values(), ids=SMALL)
 def test_the_price_of_certainty_is_what_a_plan_at_that_confidence_costs(asked: ServeRequest) -> None:
-    plan = plan_serve(asked)
+    plan = plans.plan_serve(asked)
     assert [x.confidence for x in plan.certainty] == [0.5, 0.7, 0.8, 0.9]
     for x in plan.certainty:
         typed = sure(asked, x.confidence)
@@ -88,7 +90,7 @@ def test_the_price_of_certainty_is_true_of_any_market(asked: ServeRequest) -> No
 
 def test_copies_that_only_move_a_percentile_are_those_beyond_what_holds_as_expected_on_the_same_machines() -> None:
     asked = ServeRequest("llama-3.1-8b", 60.0, 1000, 200, "ttft.p95<80ms,tpot.p95<40ms", gpus=["H100"])
-    plan = plan_serve(asked)
+    plan = plans.plan_serve(asked)
     found, answer = plan.for_certainty, plan.answer
     assert found is not None
     few = next(d for d in sure(asked, 0.5).deployments if (d.instance, d.layout) == (answer.instance, answer.layout))
@@ -101,12 +103,12 @@ def test_copies_that_only_move_a_percentile_are_those_beyond_what_holds_as_expec
     more = found.replicas - found.expected_replicas
     assert f"{more} only move {found.limit} from" in page_as_text(plan_page(plan), 200)
     roomy = replace(asked, slo="ttft.p95<2s,tpot.p95<40ms")
-    assert plan_serve(roomy).for_certainty is None
+    assert plans.plan_serve(roomy).for_certainty is None
 
 
 def test_where_no_plan_keeps_the_promise_the_expected_one_says_so() -> None:
     asked = replace(CHAT, slo="tpot.p95<9.6ms", gpus=["H200"])
-    plan = plan_serve(asked)
+    plan = plans.plan_serve(asked)
     assert plan.deployments == sure(asked, 0.5).deployments
     assert (plan.confidence, plan.missed_confidence) == (0.5, 0.8)
     assert plan.is_feasible
@@ -144,7 +146,7 @@ def test_what_is_carried_surely_is_the_rate_or_more_and_less_than_expected() -> 
 def test_limits_hold_at_the_slow_end_up_to_the_low_end_of_what_is_carried(
     asked: ServeRequest, rate_ratio: float
 ) -> None:
-    plan = plan_serve(replace(asked, rate=asked.rate * rate_ratio, headroom=0.0, confidence=0.5))
+    plan = plans.plan_serve(replace(asked, rate=asked.rate * rate_ratio, headroom=0.0, confidence=0.5))
     assert plan.deployments
     for d in plan.deployments:
         low_ratio = (d.requests_per_s_capacity.low or 0.0) / plan.rate_requests_per_s
@@ -153,7 +155,7 @@ def test_limits_hold_at_the_slow_end_up_to_the_low_end_of_what_is_carried(
 
 def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_end() -> None:
     asked = ServeRequest("qwen3-32b", 6.0, 1500, 350, "ttft.p95<260ms,tpot.p95<35ms", clouds=["aws"], rows=1)
-    plan = plan_serve(asked)
+    plan = plans.plan_serve(asked)
     d = plan.answer
     assert (d.instance_count, d.is_tight, d.binding_limit) == (1, True, "ttft.p95")
     words = " ".join(page_as_text(plan_page(plan), 200).split())
@@ -180,10 +182,10 @@ def test_a_confidence_below_the_expected_value_is_refused(confidence: float) -> 
 def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
     asked = ASKED["one small model"]
     words = {c: " ".join(page_as_text(plan_page(sure(asked, c)), 200).split()) for c in (0.5, 0.9)}
-    plan = plan_serve(SMALL["first tokens"])
+    plan = plans.plan_serve(SMALL["first tokens"])
     cheap = next(x.winner.usd_per_hour for x in plan.certainty if x.winner)
     rare = ServeRequest("llama-3.1-8b", 1.0, 1000, 200, gpus=["H100"])
-    said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plan_serve(rare)))
+    said, free = (" ".join(page_as_text(plan_page(p), 200).split()) for p in (plan, plans.plan_serve(rare)))
     assert "Holds at 90% confidence." in words[0.9]
     assert "Tight" not in words[0.9]
     assert "Holds as expected, breaks at 90%." in words[0.5]
@@ -204,17 +206,17 @@ LONG = ServeRequest("llama-3.3-70b", 12.0, TokenCounts(16384.0), TokenCounts(300
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [LONG, replace(LONG, confidence=0.9), replace(LONG, clouds=["aws"]), CHAT])
 def test_a_looser_limit_costs_what_is_said(asked: ServeRequest) -> None:
-    plan = plan_serve(asked)
+    plan = plans.plan_serve(asked)
     for x in plan.looser_limits:
         limits = {**plan.objectives, x.limit: x.looser_s}
-        again = plan_serve(replace(asked, slo=",".join(f"{name}<{s}s" for name, s in limits.items())))
+        again = plans.plan_serve(replace(asked, slo=",".join(f"{name}<{s}s" for name, s in limits.items())))
         assert again.answer.usd_per_hour == pytest.approx(x.usd_per_hour)
         assert again.answer.usd_per_hour < 0.75 * plan.answer.usd_per_hour
         assert x.lone_s < x.limit_s < x.looser_s <= 2.1 * x.limit_s
 
 
 def test_a_tight_limit_on_long_prompts_says_what_it_costs() -> None:
-    plan = plan_serve(LONG)
+    plan = plans.plan_serve(LONG)
     [costly] = plan.looser_limits
     [lever] = [lever for lever in plan.levers if lever.limit == costly.limit]
     assert (lever.value, lever.saved_ratio) == (costly.looser_s, costly.saved_ratio)
@@ -225,12 +227,12 @@ def test_a_tight_limit_on_long_prompts_says_what_it_costs() -> None:
 
 def test_latency_decides_only_where_a_limit_was_asked_for() -> None:
     rare = ServeRequest("llama-3.1-8b", 0.01, 100, 20, min_replicas=3)
-    assert plan_serve(rare).answer.load_ratio < 0.2
-    assert "Latency decides" not in page_as_text(plan_page(plan_serve(rare)), 200)
+    assert plans.plan_serve(rare).answer.load_ratio < 0.2
+    assert "Latency decides" not in page_as_text(plan_page(plans.plan_serve(rare)), 200)
 
 
 def test_the_source_of_the_price_under_a_looser_limit_is_named() -> None:
-    plan = plan_serve(replace(LONG, rows=1))
+    plan = plans.plan_serve(replace(LONG, rows=1))
     [costly] = plan.looser_limits
     [offer] = [
         o for o in load_catalog().offers

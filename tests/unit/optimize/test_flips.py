@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -33,10 +32,9 @@ def solved(request: ServeRequest, tables: Catalog) -> tuple[WriterQuestion, Writ
     return prepared.question, prepared.served
 
 
-@lru_cache(maxsize=1)
-def chat() -> tuple[WriterQuestion, WriterSolution, Calibration]:
+def asked_of(request: ServeRequest) -> tuple[WriterQuestion, WriterSolution, Calibration]:
     tables = load_catalog()
-    return *solved(CHAT, tables), calibration_of(tables)
+    return *solved(request, tables), calibration_of(tables)
 
 
 def race_of(question: WriterQuestion, calibration: Calibration) -> Race:
@@ -90,7 +88,7 @@ def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) 
 
     found = Field.found
     monkeypatch.setattr(Field, "found", counted)
-    question, solution, calibration = chat()
+    question, solution, calibration = asked_of(CHAT)
     flips = list(length_flips(Standing.of(question, solution), question, calibration))
     assert sum(flip.value is not None for flip in flips) == 4
     whole = max(asked_rows)
@@ -104,7 +102,7 @@ def test_a_flip_that_only_those_who_may_win_agree_to_is_asked_of_all(monkeypatch
 
     Or, where it loses again before the next length that is tried, the one beyond.
     """
-    question, solution, calibration = chat()
+    question, solution, calibration = asked_of(replace(CHAT, clouds=["aws"]))
     standing = Standing.of(question, solution)
     true = list(length_flips(standing, question, calibration))
     taking_over = {(f.winner.offer.cloud, f.winner.offer.instance) for f in true if f.winner is not None}
