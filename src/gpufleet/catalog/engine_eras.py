@@ -266,7 +266,7 @@ def load_engine(engine: str, version: str | None = None) -> EngineProfile:
 def engine_of_version(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with what a version runs and its memory rules; no version is what is installed today."""
     checked = checked_version(engine, version)
-    return remembering(running_on(find_engine(engine), checked), checked)
+    return replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
 
 
 def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
@@ -31,6 +32,7 @@ class Replica:
     that several have. `stored` is its own format, `weights` what runs.
     `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
     `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
+    `flags` are those of the engine's version, to which the command is held; None where no table has them.
     """
 
     model: str
@@ -48,6 +50,7 @@ class Replica:
     host_architecture: str = "x86_64"
     sequences: int | None = None
     replicas_per_machine: int | None = None
+    flags: EngineFlags | None = None
 
     @property
     def sequences_per_group(self) -> int | None:
@@ -118,16 +121,23 @@ def if_several(ranks: int) -> int | None:
 def format_flags(r: Replica, cache: Mapping[str, str]) -> dict[str, str | None]:
     """Formats in the words that vLLM and SGLang share, those of the cache apart."""
     return {
-        "--kv-cache-dtype": cache.get(r.kv.name) if r.names_cache_format else None,
+        "--kv-cache-dtype": cache_word(r, cache),
         "--quantization": "fp8" if r.is_quantised_by_loading else None,
         "--dtype": r.named_dtype,
     }
 
 
+def cache_word(r: Replica, cache: Mapping[str, str]) -> str | None:
+    """The KV format in an engine's word, where it must be said and the version has it."""
+    word = cache.get(r.kv.name) if r.names_cache_format else None
+    flag = r.flags.flag_of("--kv-cache-dtype") if r.flags else None
+    return None if flag is not None and flag.choices and word not in flag.choices else word
+
+
 def cache_notes(r: Replica, title: str, cache: Mapping[str, str]) -> list[str]:
     """That no flag asks for the KV format."""
-    has_flag = not r.names_cache_format or r.kv.name in (*cache, *SIXTEEN_BITS)
-    return [] if has_flag else [f"No flag of {title} asks for a KV cache in {r.kv.name}"]
+    is_said = not r.names_cache_format or r.kv.name in SIXTEEN_BITS or cache_word(r, cache) is not None
+    return [] if is_said else [f"No flag of {title} asks for a KV cache in {r.kv.name}"]
 
 
 def vllm_words(r: Replica) -> list[list[str]]:
@@ -166,14 +176,14 @@ def vllm_notes(r: Replica) -> list[str]:
 def sglang_words(r: Replica) -> list[list[str]]:
     """The words of `python -m sglang.launch_server`.
 
-    --tp counts the GPUs of a stage: with --enable-dp-attention, --dp groups share them. --max-running-requests is of
-    all groups together.
+    --tp-size counts the GPUs of a stage: with --enable-dp-attention, --dp-size groups share them.
+    --max-running-requests is of all groups together.
     """
     start = ["python", "-m", "sglang.launch_server", "--model-path", r.loaded_from(quantises=True)]
     flags = {
-        "--tp": r.layout.devices_per_stage,
+        "--tp-size": r.layout.devices_per_stage,
         "--pp-size": if_several(r.layout.pp),
-        "--dp": if_several(r.layout.attention_dp),
+        "--dp-size": if_several(r.layout.attention_dp),
         "--enable-dp-attention": r.layout.attention_dp > 1,
         "--ep-size": if_several(r.layout.ep),
         "--context-length": r.longest_request_tokens,
@@ -268,6 +278,8 @@ def launch(replica: Replica) -> Launch | None:
     if dialect is None:
         return None
     groups = dialect.words(replica)
+    if replica.flags is not None:
+        replica.flags.held(groups)
     options = dialect.options(replica)
     return Launch(
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
@@ -283,9 +295,18 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *version_notes(replica),
             *neighbour_notes(replica),
         ],
     )
+
+
+def version_notes(replica: Replica) -> list[str]:
+    """That the flags are those of another version than the one that was asked for."""
+    flags = replica.flags
+    if flags is None or flags.is_exact:
+        return []
+    return [f"Flags are those of {replica.engine.title} {flags.version}, the nearest version that is known"]
 
 
 def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
 
@@ -15,6 +17,22 @@ NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
 
 STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 """Tokens of a step that an engine which is not told chooses by its card or its version."""
+
+
+PACES = (
+    (
+        "tpot",
+        ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "reduction_overhead_s", "sequence_overhead_s",
+         "eager_kernel_s"),
+        ("tpot_log_low", "tpot_log_high"),
+    ),
+    (
+        "ttft",
+        ("prefill_scale_ratio", "request_overhead_s", "token_overhead_s", "rank_overhead_s"),
+        ("ttft_log_low", "ttft_log_high"),
+    ),
+)  # fmt: skip
+"""A time, the constants that it is made of and no other time, and the ends of its range."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +165,8 @@ class EngineProfile:
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
-    engines are known by year; `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
+    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU;
+    `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
     each a run of layers, unless told otherwise, which work one after the other.
     """
 
@@ -184,6 +203,8 @@ class EngineProfile:
     architectures: Implemented = Implemented()
     hosts: tuple[HostBuild, ...] = ()
     generations: tuple[EngineGeneration, ...] = ()
+    version: str | None = None
+    own: OwnStack | None = None
 
     def with_native_sampler(self) -> EngineProfile:
         """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""
@@ -223,6 +244,20 @@ class EngineProfile:
         own = {name: exactly(self.constants[name], value) for name, value in figures.items() if name in self.constants}
         return replace(self, constants={**self.constants, **own})
 
+    def paced(self, model: str, layout: str) -> EngineProfile:
+        """The engine as its user measured it with this model in this layout, on the GPU where he did.
+
+        Every part of a step takes so many times as long, as do the further parts of a first token; ranges shrink to
+        what is still unknown.
+        """
+        own = self.constants
+        for time, parts, ends in PACES:
+            fitted = self.own.times.get(time) if self.own else None
+            if fitted is not None:
+                factor, narrower = fitted.factor_of(model, layout).ratio, fitted.range_ratio(model, layout)
+                own = {**own, **scaled(own, parts, factor), **scaled(own, ends, narrower)}
+        return replace(self, constants=own)
+
     def keeping_to(self, memory_fraction: float) -> EngineProfile:
         """The engine started with a stated share of memory, which nothing raises, whatever the card.
 
@@ -237,6 +272,11 @@ class EngineProfile:
     def figure(self, name: str, otherwise: float) -> float:
         """A figure that only some engines or versions have."""
         return self.constants[name].value if name in self.constants else otherwise
+
+
+def scaled(figures: Mapping[str, Sourced], names: Iterable[str], ratio: float) -> dict[str, Sourced]:
+    """Those of these figures that there are, so many times."""
+    return {name: replace(figures[name], value=figures[name].value * ratio) for name in names if name in figures}
 
 
 def exactly(judged: Sourced, value: float) -> Sourced:

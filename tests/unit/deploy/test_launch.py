@@ -31,7 +31,7 @@ FLAGS = {
         "length": "--max-model-len", "sequences": "--max-num-seqs", "fraction": "--gpu-memory-utilization",
     },
     "sglang": {
-        "stage": "--tp", "pp": "--pp-size", "dp": "--dp", "ep": "--ep-size", "length": "--context-length",
+        "stage": "--tp-size", "pp": "--pp-size", "dp": "--dp-size", "ep": "--ep-size", "length": "--context-length",
         "sequences": "--max-running-requests", "fraction": "--mem-fraction-static",
     },
     "tensorrt-llm": {
@@ -144,7 +144,7 @@ GOLDEN = {
     "vllm": "vllm serve meta-llama/Llama-3.3-70B-Instruct --tensor-parallel-size 4 --max-model-len 1200 "
     "--max-num-seqs {sequences} --max-num-batched-tokens 8192 --gpu-memory-utilization 0.92 --kv-cache-dtype fp8 "
     "--quantization fp8",
-    "sglang": "python -m sglang.launch_server --model-path meta-llama/Llama-3.3-70B-Instruct --tp 4 "
+    "sglang": "python -m sglang.launch_server --model-path meta-llama/Llama-3.3-70B-Instruct --tp-size 4 "
     "--context-length 1200 --max-running-requests {sequences} --chunked-prefill-size 8192 "
     "--mem-fraction-static {fraction} --kv-cache-dtype fp8_e4m3 --quantization fp8",
     "tensorrt-llm": "trtllm-serve path/to/llama-3.3-70b-fp8 --tp_size 4 --max_batch_size {sequences} "
