@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gpufleet.api import kept_code
+from gpufleet.catalog import kept_code
 from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.cli import main
 from gpufleet.report.shown_currency import show_money_in

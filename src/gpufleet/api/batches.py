@@ -15,8 +15,7 @@ from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import (

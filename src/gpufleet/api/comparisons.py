@@ -9,9 +9,9 @@ from gpufleet.answers.comparison import rate_ranges
 from gpufleet.answers.rejections import refusals
 from gpufleet.answers.why_not import best_of
 from gpufleet.api.envelope import in_full
+from gpufleet.api.market import refuse_too_old
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in
-from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import doubts_of, doubts_of_file
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest

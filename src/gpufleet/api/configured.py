@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from gpufleet.api.demands import length_rows
-from gpufleet.api.machine_links import gpus_of_machine, is_through_host, link_note, link_of, link_rows
 from gpufleet.api.remarks import (
     across_machines,
     remarks_on_replica,
@@ -17,6 +17,7 @@ from gpufleet.api.remarks import (
 )
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
@@ -31,12 +32,13 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
+from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.questions.copies import CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.units import in_full
+from gpufleet.units import GB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 MOST_DEVICES = 4096
@@ -228,3 +230,38 @@ def understood(workload: Workload, load: Load) -> list[Input]:
         (load.scenario.replace("_", " "), load.scenario, in_full(load.amount), True),
     ]
     return [Input(name=name, value=value, origin="given" if said else "default") for name, _, value, said in rows]
+
+
+def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
+    """The link between the GPUs of a copy, where there are several, and whose it is."""
+    if layout.num_devices == 1:
+        return []
+    is_pcie, bytes_per_s = link_of(tables, gpu, layout, instance)
+    machine = gpus_of_machine(tables, gpu, instance)
+    if layout.devices_per_stage > machine:
+        machines = math.ceil(layout.devices_per_stage / machine)
+        value = f"{machines} machines of {machine} GPUs, their network at {bytes_per_s / GB:g} GB/s"
+    else:
+        value = f"{instance or 'any machine'}, {link_words(is_pcie, bytes_per_s)}"
+    return [Input(name="link", value=value, origin="given" if instance else "default")]
+
+
+def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
+    """That the usual machine has another link than the one that was taken where no machine was named."""
+    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
+    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
+        return None
+    words = link_words(*link_of_instance(usual, gpu, layout))
+    return (
+        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
+        f"--instance {usual.name}"
+    )
+
+
+def link_words(is_pcie: bool, bytes_per_s: float) -> str:
+    """A link as people call it.
+
+    >>> link_words(True, 32e9)
+    'PCIe at 32 GB/s'
+    """
+    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"

@@ -17,8 +17,7 @@ from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of

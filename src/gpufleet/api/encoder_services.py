@@ -15,8 +15,7 @@ from gpufleet.api.encoder_launches import service_launches
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
 from gpufleet.api.launches import launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of, load_hosts
 from gpufleet.catalog.load import Catalog, load_catalog

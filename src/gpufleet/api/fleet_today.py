@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from gpufleet.api.market import USUAL_KINDS, regions_asked
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import USUAL_KINDS, refuse_too_old, regions_asked
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from gpufleet.api.input_rows import InputRow
-from gpufleet.api.missing_prices import missing_notes, no_price
 from gpufleet.api.requests import PlanRequest
-from gpufleet.api.what_if import asked_prices, change_words
 from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
+from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.missing_prices import missing_notes, no_price
+from gpufleet.catalog.price_age import refuse_old_prices
 from gpufleet.catalog.provider_classes import class_of, clouds_of_providers
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -19,6 +20,7 @@ from gpufleet.catalog.query import (
 )
 from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
+from gpufleet.catalog.what_if import asked_prices, change_words
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
@@ -165,3 +167,9 @@ def best_on_spot(request: PlanRequest, placements: Sequence[Placement], tables: 
     wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
     offers = dated_or_all(offers_of(request, tables, wanted))
     return next(iter(best_of_each_type(rank(placements, offers))), None)
+
+
+def refuse_too_old(request: MarketRequest, offers: Sequence[Offer]) -> None:
+    """Raise when any of these prices is older than the request allows."""
+    if request.max_price_age_s is not None:
+        refuse_old_prices(offers, request.max_price_age_s, request.today or current_date())

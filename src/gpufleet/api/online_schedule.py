@@ -10,8 +10,7 @@ import numpy as np
 
 from gpufleet.answers.online_schedule import outcome_of, ranked
 from gpufleet.api.envelope import in_full
-from gpufleet.api.pool_prices import price_doubts
-from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
+from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, price_doubts, usual_slot_s
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.queue_policies import load_service_thresholds_gpu_s

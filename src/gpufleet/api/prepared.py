@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import refuse_too_old
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
 from gpufleet.catalog.calibration import calibration_of

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 
-from gpufleet.catalog.own_terms import ANY, EndedPrice
 from gpufleet.catalog.price_drift import drift_of_provider, moved_between, price_drifts
 from gpufleet.catalog.provider_classes import class_of
-from gpufleet.catalog.query import OfferFilter, allows
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.results.rented import OfferedMachines, RentedMachines
@@ -26,25 +24,6 @@ PROVIDERS = {
     "marketplace": "marketplaces",
     "unknown": "providers",
 }
-
-
-def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
-    """Prices of the user's own that have ended, of what is asked about."""
-    return [f"A price of yours has ended: {e.in_words}" for e in tables.ended if is_asked(e, tables, wanted)]
-
-
-def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
-    """Whether an ended price speaks of what is asked about."""
-    found = ended.match
-    machine = tables.instances.get((found.cloud, found.instance))
-    asked = (
-        (wanted.clouds, found.cloud),
-        (wanted.regions, found.region),
-        (wanted.instances, found.instance),
-        (None if wanted.price_kinds is None else [kind.value for kind in wanted.price_kinds], found.price_kind),
-        (wanted.accelerators, ANY if machine is None else machine.accelerator),
-    )
-    return all(name == ANY or allows(names, name) for names, name in asked)
 
 
 def said_of_prices(

@@ -12,8 +12,7 @@ import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
 from gpufleet.api.envelope import in_full
-from gpufleet.api.pool_prices import price_doubts
-from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
+from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, price_doubts, usual_slot_s
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog

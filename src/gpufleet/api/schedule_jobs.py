@@ -14,9 +14,11 @@ from gpufleet.api.encoder_batches import plan_encoder_batch
 from gpufleet.api.training import plan_finetune, plan_train
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.models import is_shipped_encoder
+from gpufleet.catalog.pool_prices import doubts_about
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.usual_prices import usual_per_gpu
 from gpufleet.domain.schedule import SPOT, WHOLE_MILLI, DayPrices, Duration, Outage, Pool, ScheduledJob, Way
 from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError, named
 from gpufleet.inputs.model_config import is_encoder
@@ -36,6 +38,7 @@ from gpufleet.questions.schedule import (
 )
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
+from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.job import JobPlan
 from gpufleet.results.training import TrainingPlan
 from gpufleet.units import DAY, HOUR
@@ -385,3 +388,14 @@ def usual_slot_s(jobs: Sequence[ScheduledJob], pools: Sequence[Pool]) -> float:
 
 
 ROUND_S, MOST_USUAL_SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0), 1500
+
+
+def price_doubts(pools: Sequence[Pool], tables: Catalog) -> list[str]:
+    """A warning for each pool at a price that nobody asks for such GPUs."""
+    usual = usual_per_gpu(tables, (offer for offer in tables.offers if not offer.doubt))
+    return [
+        f"Warning: pool {pool.name}: {usd_per_hour(usd)} for one {pool.gpu} is in doubt: {why}."
+        for pool in pools
+        for usd in dict.fromkeys((min(pool.prices.usd_per_hour), max(pool.prices.usd_per_hour)))
+        for why in doubts_about(pool, usd, usual)
+    ]

@@ -14,13 +14,13 @@ from gpufleet.api.demands import (
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
-from gpufleet.api.peer_access import with_peer_access
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.slices import with_slices
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.api.configured import as_said, configured
-from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.api.started_engines import started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
+from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.tables import Catalog

@@ -15,8 +15,7 @@ from gpufleet.api.demands import checked_confidence
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
 from gpufleet.api.jobs import DEFAULT_STARTUP_S
-from gpufleet.api.market import Market, market_of, market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
-from gpufleet.catalog.own_terms import OWN_SOURCE
+from gpufleet.catalog.own_terms import ANY, OWN_SOURCE, EndedPrice
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions, unpriced
 from gpufleet.catalog.schema import OFFER_COLUMNS, Availability
 from gpufleet.catalog.tables import Catalog
@@ -20,10 +19,16 @@ from gpufleet.errors import DataMissing
 from gpufleet.units import PERCENT
 
 MOST_NAMED, MOST_REGIONS = 8, 4
+
+
 HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
+
+
 HOW_TO_RENEW = "A row of a later as_of renews it; --as-of an earlier day asks with it."
+
+
 HOW_TO_OWN = "If you have such machines: --owned '2 x 8 RTX-4090', or owned.toml of your own tables (docs/prices.md)"
 
 
@@ -201,3 +206,22 @@ def thumb(tables: Catalog, kind: PriceKind) -> list[str]:
         f"Until then --pricing on_demand,{kind.value} --prices -{low:.0%} tries a rule of thumb: "
         f"that share off on-demand, paid round the clock ({less})."
     ]
+
+
+def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
+    """Prices of the user's own that have ended, of what is asked about."""
+    return [f"A price of yours has ended: {e.in_words}" for e in tables.ended if is_asked(e, tables, wanted)]
+
+
+def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
+    """Whether an ended price speaks of what is asked about."""
+    found = ended.match
+    machine = tables.instances.get((found.cloud, found.instance))
+    asked = (
+        (wanted.clouds, found.cloud),
+        (wanted.regions, found.region),
+        (wanted.instances, found.instance),
+        (None if wanted.price_kinds is None else [kind.value for kind in wanted.price_kinds], found.price_kind),
+        (wanted.accelerators, ANY if machine is None else machine.accelerator),
+    )
+    return all(name == ANY or allows(names, name) for names, name in asked)
