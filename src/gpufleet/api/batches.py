@@ -18,13 +18,7 @@ from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import RequestKind, WriterRequest
-from gpufleet.api.serve_questions import (
-    architecture_of,
-    format_rows,
-    model_row,
-    sold_tables,
-    writer_choices,
-)
+from gpufleet.api.serve_questions import architecture_of, format_rows, model_row, sold_tables, writer_choices
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of

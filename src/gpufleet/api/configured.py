@@ -9,12 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpufleet.api.demands import length_rows
-from gpufleet.api.remarks import (
-    across_machines,
-    remarks_on_replica,
-    stages_take_turns,
-    widened_formats,
-)
+from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of

@@ -16,10 +16,11 @@ from gpufleet.api.market import offer_filter, offers_of, refuse_too_old
 from gpufleet.api.mixes import quota_of
 from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.price_ends import doubts_of, ending_soon
-from gpufleet.api.regions import dearest_egress, egress_usd_per_gb, facts_of, known_areas, refuse_unknown_year
+from gpufleet.api.regions import facts_of, refuse_unknown_year
 from gpufleet.api.spoken import spoken
 from gpufleet.api.spot_plays import spot_plays
-from gpufleet.catalog.areas import regions_in
+from gpufleet.catalog.areas import known_areas, regions_in
+from gpufleet.catalog.egress import dearest_egress, egress_usd_per_gb
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import OfferFilter, allows, unpriced

@@ -13,11 +13,7 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.missing_prices import missing_notes, no_price
 from gpufleet.catalog.price_age import refuse_old_prices
 from gpufleet.catalog.provider_classes import class_of, clouds_of_providers
-from gpufleet.catalog.query import (
-    OfferFilter,
-    resolve_cloud,
-    resolve_gpu,
-)
+from gpufleet.catalog.query import OfferFilter, resolve_cloud, resolve_gpu
 from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
 from gpufleet.catalog.what_if import asked_prices, change_words

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.api.demands import (
-    demand_of,
-    further_inputs,
-    headroom_row,
-    length_rows,
-    purse_of,
-    sensible_size,
-)
+from gpufleet.api.demands import demand_of, further_inputs, headroom_row, length_rows, purse_of, sensible_size
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows

@@ -41,11 +41,7 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
 from gpufleet.layout.training import grid_of
 from gpufleet.optimize.measured_runs import common_ratio, fastest_tokens_per_s_per_gpu
-from gpufleet.optimize.training import (
-    NEVER_S,
-    TrainingSolution,
-    solved_training_as_promised,
-)
+from gpufleet.optimize.training import NEVER_S, TrainingSolution, solved_training_as_promised
 from gpufleet.optimize.training_machines import host_with, hosts_of, usual_training_machine
 from gpufleet.optimize.training_search import (
     HOST_TOO_SMALL,

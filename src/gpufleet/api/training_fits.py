@@ -19,13 +19,7 @@ from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Method, Recipe, Recompute
-from gpufleet.domain.training_recipes import (
-    formats_named,
-    method_named,
-    offloads_named,
-    sequence_of,
-    usual_batch,
-)
+from gpufleet.domain.training_recipes import formats_named, method_named, offloads_named, sequence_of, usual_batch
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.training_layout import parse_layout

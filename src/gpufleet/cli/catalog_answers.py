@@ -15,12 +15,7 @@ from gpufleet.catalog.missing_prices import ended_notes
 from gpufleet.catalog.model_listing import encoder_row, list_models, model_row
 from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture, shipped_encoder
 from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions
-from gpufleet.catalog.query import (
-    OfferFilter,
-    resolve_cloud,
-    resolve_gpu,
-    resolve_instance,
-)
+from gpufleet.catalog.query import OfferFilter, resolve_cloud, resolve_gpu, resolve_instance
 from gpufleet.catalog.schema import IncompleteInstance, Region
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.token_prices import list_token_prices
