@@ -18,8 +18,6 @@ from gpufleet.api.online_schedule import replay_schedule as replay_schedule
 from gpufleet.api.plan_changes import explain_plan as explain_plan
 from gpufleet.api.plans import plan_serve as plan_serve
 from gpufleet.api.regions import plan_regions as plan_regions
-from gpufleet.api.requests import RequestKind as RequestKind
-from gpufleet.api.requests import ServeRequest as ServeRequest
 from gpufleet.api.schedule import plan_schedule as plan_schedule
 from gpufleet.api.simulations import simulate_serving as simulate_serving
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
@@ -35,6 +33,8 @@ from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service import plan_spot_service as plan_spot_service
 from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
 from gpufleet.domain.rate_curve import RateCurve as RateCurve
+from gpufleet.questions.fields import RequestKind as RequestKind
+from gpufleet.questions.fields import ServeRequest as ServeRequest
 from gpufleet.questions.mix import MixRequest as MixRequest
 from gpufleet.questions.regions import JobRegionRequest as JobRegionRequest
 from gpufleet.questions.regions import RegionRequest as RegionRequest

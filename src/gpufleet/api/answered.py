@@ -9,10 +9,8 @@ from gpufleet.answers.certainty import certainty_of
 from gpufleet.answers.job_plan import JobContext, JobKind, job_plan
 from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
-from gpufleet.api.market import best_on_spot
-from gpufleet.api.price_ends import said_of_prices
-from gpufleet.api.to_be_had import supply_notes
-from gpufleet.api.unpriced_machines import missing_prices
+from gpufleet.api.machine_notes import said_of_prices, supply_notes
+from gpufleet.api.market import best_on_spot, missing_prices
 from gpufleet.catalog.load import Catalog
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.copies.protocol import Copies

@@ -13,14 +13,12 @@ from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
-from gpufleet.api.jobs import job_of, job_rows
+from gpufleet.api.jobs import job_of, job_rows, spot_plays
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
-from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import architecture_of, format_rows, model_row, sold_tables, writer_choices
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -30,6 +28,7 @@ from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.questions.fields import BatchRequest as BatchRequest
+from gpufleet.questions.fields import RequestKind, WriterRequest
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from gpufleet.api.demands import length_rows
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
-from gpufleet.catalog.engines import engines_that_implement
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
 from gpufleet.catalog.query import resolve_gpu
@@ -22,6 +24,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.layout.feasible import refusal
@@ -29,7 +32,9 @@ from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_ref
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.performance.serving import Client
 from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
@@ -260,3 +265,57 @@ def link_words(is_pcie: bool, bytes_per_s: float) -> str:
     'PCIe at 32 GB/s'
     """
     return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
+
+
+Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
+"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
+
+
+def started_of(asked: CopyQuestion) -> Started:
+    """How the engine of a copy is started."""
+    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
+
+
+def client_of(asked: EstimateRequest) -> Client:
+    """The client of an estimate, and how it had the engine started to look for requests."""
+    return Client(
+        asked.waves or math.inf,
+        0.0 if is_of_one_length(asked) else asked.length_spread,
+        asked.poll_interval_steps,
+        asked.gather_steps,
+        asked.batch_wait_steps,
+        asked.batch_wait_ratio,
+    )
+
+
+def is_of_one_length(asked: EstimateRequest) -> bool:
+    """Whether all requests were said to have the same numbers of tokens.
+
+    >>> is_of_one_length(EstimateRequest("llama-3.1-8b", "H100", input_tokens=1000, output_tokens=200, concurrency=8))
+    False
+    """
+    both = (asked.input_tokens, asked.output_tokens)
+    return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
+
+
+def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+    """The engine as its version behaves, started as stated."""
+    return _engine(find_engine(name), name, version, limits)
+
+
+@lru_cache(maxsize=64)
+def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
+    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
+
+    Another overlay is another `read` profile, and is not answered from memory.
+    """
+    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
+    kept_to = checked_fraction(memory_fraction)
+    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+
+
+def checked_fraction(memory_fraction: float | None) -> float | None:
+    """The share of memory that an engine is told to keep to, if any."""
+    if memory_fraction is not None and not 0 < memory_fraction <= 1:
+        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
+    return memory_fraction

@@ -7,8 +7,6 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
-from gpufleet.api.lengths import checked_lengths
-from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.provider_classes import most_easily_had
 from gpufleet.domain.architecture import Architecture
@@ -21,9 +19,20 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
 from gpufleet.optimize.sensible import SensibleSize
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
-from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, DEFAULT_STEADY, PlanRequest
+from gpufleet.questions.fields import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_HEADROOM,
+    DEFAULT_STEADY,
+    MOST_ROWS,
+    PlanRequest,
+    RequestKind,
+    ServeRequest,
+    ServiceRequest,
+    WriterRequest,
+)
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, Bounds, in_full
 
@@ -277,3 +286,20 @@ def failure_notes(demand: Demand) -> list[str]:
     if demand.zones > 1:
         notes.append(f"The headroom holds even if one of {demand.zones} zones fails; prices are those of one region")
     return notes
+
+
+def refuse_rows(rows: int) -> None:
+    """Refuse a number of rows that no page holds."""
+    if not 1 <= rows <= MOST_ROWS:
+        raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
+
+
+MOST_TOKENS = 2**24
+
+
+def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
+    """Tokens of a request: one at least, and not absurd."""
+    for name, tokens in (("input", input_tokens), ("output", output_tokens)):
+        if not 1 <= tokens <= MOST_TOKENS:
+            raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
+    return Lengths(float(input_tokens), float(output_tokens))

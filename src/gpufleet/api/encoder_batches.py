@@ -11,15 +11,13 @@ from gpufleet.answers.encoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
-from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
-from gpufleet.api.encoder_launches import job_launches
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows, job_launches
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest, inputs_of
-from gpufleet.api.jobs import job_of, job_rows
+from gpufleet.api.jobs import job_of, job_rows, spot_plays
 from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from os import PathLike
 
+from gpufleet.api.demands import refuse_rows
 from gpufleet.api.encoders import (
+    Model,
     asked_tower,
     beams_of,
     beyond_training,
+    copy_launch,
     formats_of,
     pass_size,
     runnable,
@@ -15,7 +18,6 @@ from gpufleet.api.encoders import (
 )
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.market import Market, market_of
-from gpufleet.api.requests import refuse_rows
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import chosen_runtime
@@ -23,10 +25,12 @@ from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.runtime import Runtime
 from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
-from gpufleet.optimize.copies.encoder import Encoder
+from gpufleet.optimize.copies.encoder import Encoder, EncoderCopies, EncoderServeSolution
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.optimize.job import BatchSolution
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
+from gpufleet.results.launch import Launch
 
 OF_CPU = "on the CPU is not in these figures"
 NOT_TIMED = {
@@ -110,3 +114,27 @@ def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[Input
         rows.append(("beams", "beams", f"{q.size.beams}", r.beams is not None))
     engines = ", ".join(dict.fromkeys(encoder.runtime.name for encoder in choices.model.questions))
     return [*rows, ("engine", "engine", engines, r.engine), ("weights", "precision", formats, r.precision)]
+
+
+def service_launches(model: Model, solution: EncoderServeSolution, count: int) -> list[Launch | None]:
+    """How a copy of each of the first `count` deployments of a service is started."""
+    copies, placements = solution.copies.all, [p.placement for p in solution.ranked[:count]]
+    return [
+        copy_launch(
+            model,
+            copies[p.row].question,
+            copies[p.row].full_batch,
+            per_machine=round(p.replicas / p.instance_count),
+            is_service=True,
+        )
+        for p in placements
+    ]
+
+
+def job_launches(model: Model, solution: BatchSolution[EncoderCopies], count: int) -> list[Launch | None]:
+    """How a copy of each of the first `count` deployments of a job is started."""
+    copies, batches = solution.copies.all, solution.rates.best_batch
+    return [
+        copy_launch(model, copies[p.row].question, float(batches[p.row]), per_machine=round(p.replicas / p.machines))
+        for p in solution.ranked[:count]
+    ]

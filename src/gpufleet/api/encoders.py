@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from os import PathLike
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
-from gpufleet.api.encoder_launches import copy_launch
+from gpufleet.api.demands import MOST_TOKENS
 from gpufleet.api.envelope import in_full
 from gpufleet.api.estimates import MOST_SEQUENCES
-from gpufleet.api.lengths import MOST_TOKENS
+from gpufleet.api.launches import checkpoint
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.catalog.calibration import calibration_of, load_habits
@@ -19,6 +20,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.runtimes import chosen_runtime, running_there
+from gpufleet.deploy.encoders import EncoderReplica, encoder_launch
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.precision import BF16, FP16, PRECISIONS, WeightFormat
@@ -35,6 +37,7 @@ from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.catalog import PriceRow
 from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.launch import Launch
 from gpufleet.units import DAY
 
 MOST_BEAMS = 64
@@ -272,3 +275,28 @@ def understood(question: EncoderQuestion, batch: float, asked: EncodeRequest) ->
             ("beams", f"{q.size.beams}", asked.origin("beams", "default of the engine")),
         ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
+
+
+Model = str | PathLike[str] | EncoderModel
+
+
+def copy_launch(
+    model: Model, q: EncoderQuestion, batch: float, *, per_machine: int | None = None, is_service: bool = False
+) -> Launch | None:
+    """How a copy is started that takes so many inputs a pass."""
+    known = None if isinstance(model, EncoderModel) else checkpoint(os.fspath(model))
+    replica = EncoderReplica(
+        model=q.model,
+        tower=q.tower,
+        checkpoint=known and known["checkpoint"],
+        stands_for_shape=known is not None and known["stands_for_shape"],
+        runtime=q.runtime,
+        gpu=q.gpu,
+        weights=q.weights.name,
+        batch=batch,
+        tokens=q.size.tokens,
+        beams=q.size.beams,
+        is_service=is_service,
+        replicas_per_machine=per_machine,
+    )
+    return encoder_launch(replica)

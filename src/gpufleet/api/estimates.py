@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.configured import as_said, configured, understood
-from gpufleet.api.demands import image_tokens, mean_of, workload_of
+from gpufleet.api.configured import as_said, client_of, configured, started_engine, started_of, understood
+from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
-from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
-from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
-from gpufleet.api.started_engines import client_of, started_engine, started_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
@@ -41,6 +38,7 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.fields import RequestKind
 from gpufleet.report.numbers import duration
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate

@@ -14,10 +14,9 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
+from gpufleet.api.machine_notes import doubts_of
 from gpufleet.api.plans import answered
-from gpufleet.api.prepared import Prepared, prepare
-from gpufleet.api.price_ends import doubts_of
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import Prepared, prepare
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
@@ -25,6 +24,7 @@ from gpufleet.optimize.copies.decoder import SolvedWriter
 from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.together import Group, Together, planned_together
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan

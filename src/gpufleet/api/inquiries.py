@@ -8,7 +8,7 @@ from gpufleet.answers.flips import flips_of
 from gpufleet.answers.front import front_of
 from gpufleet.answers.rejections import refusals
 from gpufleet.answers.why_not import best_of, needed_to_serve, price_to_win
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.token_prices import api_of

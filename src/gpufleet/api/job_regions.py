@@ -12,13 +12,13 @@ from gpufleet.answers.job_regions import JobFacts, job_region_plan
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
 from gpufleet.api.job_ways import data_bytes, results_bytes, ways_of, weights_bytes
+from gpufleet.api.jobs import spot_plays
+from gpufleet.api.machine_notes import doubts_of, ending_soon
 from gpufleet.api.market import offer_filter, offers_of, refuse_too_old
 from gpufleet.api.mixes import quota_of
 from gpufleet.api.plan_files import notes_on_file
-from gpufleet.api.price_ends import doubts_of, ending_soon
 from gpufleet.api.regions import facts_of, refuse_unknown_year
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
 from gpufleet.catalog.areas import known_areas, regions_in
 from gpufleet.catalog.egress import dearest_egress, egress_usd_per_gb
 from gpufleet.catalog.interruptions import load_interruptions

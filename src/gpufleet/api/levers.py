@@ -7,22 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.answers.decoder_service import SERVICE
-from gpufleet.answers.levers import (
-    PRECISION,
-    best_first,
-    edge_in_words,
-    lever_in_words,
-    looser_limit,
-    of_deployment,
-)
+from gpufleet.answers.levers import PRECISION, best_first, edge_in_words, lever_in_words, looser_limit, of_deployment
+from gpufleet.answers.relaxations import who_serves
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.market import USUAL_KINDS, offer_filter, offers_of
-from gpufleet.api.other_ways import variants
-from gpufleet.api.prepared import Prepared
-from gpufleet.api.serve_questions import serve_question
+from gpufleet.api.serve_questions import Prepared, serve_question
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.helping import sensible_answer
 from gpufleet.optimize.levers import (
     PRICE_KIND,
     REGIONS,
@@ -37,9 +30,9 @@ from gpufleet.optimize.levers import (
 from gpufleet.optimize.levers import Lever as FoundLever
 from gpufleet.optimize.looser import LEAST_SAVING_RATIO
 from gpufleet.optimize.service import solve_serve
-from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM
+from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, ServeRequest
 from gpufleet.results.levers import Lever
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment, Relaxation, ServePlan
 
 USUAL_SLACK = {"headroom_ratio": DEFAULT_HEADROOM, "spare_machines": 0, "zones": 1, "min_replicas": 1}
 
@@ -96,3 +89,39 @@ def dear_levers(prepared: Prepared, plan: ServePlan) -> list[Lever]:
 
 FIELDS = {"engine": "engine", "clouds": "clouds", "providers": "providers", "GPUs": "gpus"}
 CHANGES = {"engine": "any engine", "clouds": "any cloud", "providers": "any provider", "GPUs": "any GPU"}
+ALL = "all"
+NARROWING = {
+    "clouds": "clouds",
+    "providers": "providers",
+    "regions": "regions",
+    "gpus": "GPUs",
+    "pricing": "price kinds",
+}
+
+
+def other_ways(prepared: Prepared) -> list[Relaxation]:
+    """Each of them alone, with the cheapest that serves then."""
+    found = []
+    for what, asked, needed, request in variants(prepared):
+        question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
+        demand = replace(question.demand, confidence=prepared.question.demand.confidence)
+        question = replace(question, demand=demand)
+        answer = sensible_answer(question, solve_serve(question, prepared.calibration))
+        if answer is not None:
+            found.append(Relaxation(limit=what, asked=asked, needed=needed, candidate=who_serves(answer)))
+    return found
+
+
+def variants(prepared: Prepared) -> Iterator[tuple[str, str, str, ServeRequest]]:
+    """What is called how, what was asked of it, what is tried, and the question that tries it."""
+    request, palette = prepared.request, prepared.question.model.choices.palette
+    if not request.precision and not request.allow_lower_precision:
+        own = palette.weight_formats[0].name
+        yield "precision", own, "--allow-lower-precision", replace(request, allow_lower_precision=True)
+    if request.engine is None:
+        yield "engine", palette.engines[0].name, "--engine all", replace(request, engine=ALL)
+    for field, what in NARROWING.items():
+        said = getattr(request, field)
+        if said is not None:
+            open_to_all: dict[str, Any] = {field: None}
+            yield what, ",".join(said), ALL, replace(request, **open_to_all)

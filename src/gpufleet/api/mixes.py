@@ -14,13 +14,11 @@ import numpy as np
 from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.api.envelope import in_full
-from gpufleet.api.fleet_today import fleet_of
 from gpufleet.api.fleets import MOST_MODELS, solved_by_name
 from gpufleet.api.input_rows import digest
-from gpufleet.api.prepared import Prepared
-from gpufleet.api.price_ends import said_of_prices
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import understood
+from gpufleet.api.machine_notes import said_of_prices
+from gpufleet.api.serve_questions import Prepared, understood
+from gpufleet.api.today import fleet_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.errors import Infeasible, UnknownName, UsageError
@@ -37,6 +35,7 @@ from gpufleet.optimize.mixes.ways import NOTHING, Posed, Today
 from gpufleet.optimize.mixes.worth import binding_limits, usd_free, usd_without
 from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
 from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range, words_of

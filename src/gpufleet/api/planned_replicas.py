@@ -7,9 +7,9 @@ from os import PathLike
 
 from gpufleet.answers.simulation import ReplicaPrice
 from gpufleet.api.demands import workload_of
+from gpufleet.api.machine_notes import doubts_of_file
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
-from gpufleet.api.price_ends import doubts_of_file
-from gpufleet.api.recorded_question import request_of
 from gpufleet.api.simulated_copies import CopyQuestion, copy_in, named
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.answers.pools_plan import pooled_deployment
 from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.network import network_of
 from gpufleet.optimize.pools_plan import cheapest_pools, not_tried

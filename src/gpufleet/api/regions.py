@@ -23,7 +23,6 @@ from gpufleet.answers.sun import hours_of_day
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.mixes import Asked, effort_of, services_and_terms, understood_mix, with_mix, without_mix
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.areas import is_in, known_areas, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -54,6 +53,7 @@ from gpufleet.optimize.mixes.sun import (
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.mixes.worth import usd_per_kg
 from gpufleet.performance.network_latency import round_trip
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
 from gpufleet.questions.said import filled
 from gpufleet.results.mix import MixCopies

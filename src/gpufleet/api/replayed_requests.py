@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.api.demands import workload_of
-from gpufleet.api.requests import RequestKind
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.rate_curve import RateCurve
@@ -20,7 +19,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.rate_curve import read_rate_curve
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.trace_rate import rate_of
-from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.fields import NamedPath, RequestKind
 from gpufleet.questions.simulation import BURST, DEFAULT_REQUESTS, FIXED, Traffic
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import (

@@ -8,10 +8,9 @@ from dataclasses import field, fields, replace
 
 import numpy as np
 
+from gpufleet.api.configured import client_of
 from gpufleet.api.demands import workload_of
-from gpufleet.api.requests import RequestKind
 from gpufleet.api.simulated_copies import copy_of
-from gpufleet.api.started_engines import client_of
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.run_ranges import TAILS, RunRanges, load_run_ranges, range_of
 from gpufleet.catalog.tables import Catalog
@@ -26,6 +25,7 @@ from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.serving import Client
 from gpufleet.questions.copies import CopyQuestion
 from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.fields import RequestKind
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate

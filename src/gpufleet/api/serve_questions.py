@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.api.demands import demand_of, further_inputs, headroom_row, length_rows, purse_of, sensible_size
+from gpufleet.api.demands import (
+    demand_of,
+    further_inputs,
+    headroom_row,
+    length_rows,
+    purse_of,
+    refuse_rows,
+    sensible_size,
+)
 from gpufleet.api.input_rows import InputRow, inputs_of
-from gpufleet.api.market import Market, market_of, market_rows
-from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
+from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.architecture.vision import with_images
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
@@ -17,16 +25,21 @@ from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.slices import with_slices
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.errors import UsageError
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
-from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
+from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
+from gpufleet.optimize.mix import cheapest_mix
+from gpufleet.optimize.promise import missed_confidence, solved_as_promised
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest, WriterRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full
@@ -179,3 +192,50 @@ def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
 def names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
     """Formats by their names."""
     return ", ".join(x.name for x in formats)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A request with its tables, the question that it asks, its solution, and notes on how its names were read.
+
+    Nothing keeps the limits with `missed_confidence`, which nobody asked for: the question is that of expected values.
+    """
+
+    request: ServeRequest
+    tables: Catalog
+    question: WriterQuestion
+    solution: WriterSolution
+    notes: tuple[str, ...]
+    missed_confidence: float | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """The measured kernels."""
+        return calibration_of(self.tables)
+
+    @property
+    def served(self) -> WriterSolution:
+        """The solution; an error where no offer alone serves."""
+        if not self.solution.ranked:
+            raise Infeasible(f"no single offer serves {self.question.model.name} as asked", hint="The plan says why.")
+        return self.solution
+
+
+def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
+    """Read a request against tables and solve it; prices that are older than it allows are refused."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, architecture_of(request), sold)
+    refuse_too_old(request, question.offers)
+    said = request.confidence is not None
+    kept, solution = solved_as_promised(
+        question, lambda asked: solve_serve(asked, calibration_of(sold)), is_asked=said, is_served=is_served
+    )
+    return Prepared(request, sold, kept, solution, tuple(notes), missed_confidence(question, kept))
+
+
+def is_served(question: WriterQuestion, solution: WriterSolution) -> bool:
+    """Whether one offer serves, or two together within the budget."""
+    if solution.ranked:
+        return True
+    found = cheapest_mix(question, solution)
+    return found is not None and found.usd_per_hour <= question.purse.most_usd_per_hour

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.api.market import machines, offer_filter, offers_of
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -13,6 +12,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.optimize.copies.decoder import WriterQuestion
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.records import dataclass
 
 

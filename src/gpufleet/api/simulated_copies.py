@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured
-from gpufleet.api.started_engines import started_engine, started_of
+from gpufleet.api.configured import as_said, configured, started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN

@@ -12,16 +12,13 @@ from gpufleet.answers.asked import Asked
 from gpufleet.answers.training_estimate import recipe_words
 from gpufleet.answers.training_fit import other_stack
 from gpufleet.answers.training_plan import TrainingContext, training_plan
-from gpufleet.api.demands import checked_confidence
+from gpufleet.api.demands import checked_confidence, refuse_rows
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
-from gpufleet.api.jobs import DEFAULT_STARTUP_S
+from gpufleet.api.jobs import DEFAULT_STARTUP_S, spot_plays
+from gpufleet.api.machine_notes import capacity_notes, said_of_prices
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
-from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
-from gpufleet.api.to_be_had import capacity_notes
 from gpufleet.api.training_estimates import model_notes, trained_model, usual_step_tokens
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.failures import load_failures

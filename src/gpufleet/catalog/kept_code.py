@@ -19,18 +19,10 @@ from pathlib import Path
 from gpufleet.catalog.kept import cache_folder, is_own
 
 NUMBA, FOLDER_VARIABLE, DIGEST_BYTES = "numba", "NUMBA_CACHE_DIR", 8
-
-
 SOURCES = Path(__file__).parent.parent / "simulate"
-
-
 PREFIX, MOST_KEPT = "compiled-", 4
 """Installations that are used in turn keep their code beside each other; what was left behind goes."""
-
-
 OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
 OF_THIS_PYTHON = f"*.py{sys.version_info.major}{sys.version_info.minor}.*nbc"
 
 

@@ -10,7 +10,14 @@ from datetime import date
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.own_terms import ANY, OWN_SOURCE, EndedPrice
-from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions, unpriced
+from gpufleet.catalog.query import (
+    OfferFilter,
+    allows,
+    matching_offers,
+    price_per_gpu_usd_per_hour,
+    priced_regions,
+    unpriced,
+)
 from gpufleet.catalog.schema import OFFER_COLUMNS, Availability
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.instance import Instance
@@ -19,16 +26,10 @@ from gpufleet.errors import DataMissing
 from gpufleet.units import PERCENT
 
 MOST_NAMED, MOST_REGIONS = 8, 4
-
-
 HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
-
-
 HOW_TO_RENEW = "A row of a later as_of renews it; --as-of an earlier day asks with it."
-
-
 HOW_TO_OWN = "If you have such machines: --owned '2 x 8 RTX-4090', or owned.toml of your own tables (docs/prices.md)"
 
 
@@ -225,3 +226,26 @@ def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
         (wanted.accelerators, ANY if machine is None else machine.accelerator),
     )
     return all(name == ANY or allows(names, name) for names, name in asked)
+
+
+def least_usd_per_gpu_hour(gpu: str, kinds: Collection[PriceKind], tables: Catalog) -> float | None:
+    """The least that is asked anywhere for one such GPU in a machine of whole ones, at a price with a date."""
+    offers = matching_offers(tables, OfferFilter(accelerators={gpu}, price_kinds=kinds))
+    machines = [(o, tables.instance_of(o)) for o in offers if o.is_dated]
+    return min((price_per_gpu_usd_per_hour(o, m) for o, m in machines if m.gpu_count >= 1), default=None)
+
+
+def is_sold_so(machine: Instance, wanted: OfferFilter, tables: Catalog) -> bool:
+    """Whether a machine type may be had as asked; where nothing is known of it, it may.
+
+    One that has prices elsewhere must be known to be sold there, and one that has them of other kinds alone is not sold
+    in the kinds that are asked about.
+    """
+    asked = set(wanted.price_kinds or ())
+    priced = {o.price_kind for o in tables.offers if (o.cloud, o.instance) == (machine.cloud, machine.name)}
+    rows = [row for row in tables.availability if (row.cloud, row.instance) == (machine.cloud, machine.name)]
+    if not priced and not rows:
+        return True
+    here = [row for row in rows if allows(wanted.regions, row.region)]
+    kinds = {kind for row in here for kind in row.sold_as}
+    return bool(here) and (not kinds or bool(kinds & asked)) and (not priced or bool(priced & asked))

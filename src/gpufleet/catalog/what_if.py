@@ -13,8 +13,6 @@ from gpufleet.pricing.commitment import TERM_KINDS
 from gpufleet.units import PERCENT
 
 LEAST_CHANGE, MOST_CHANGE = -0.99, 10.0
-
-
 OWN_STAY = "your own prices stay as agreed"
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.played_on_spot import drawn_figure
 from gpufleet.api.envelope import in_full
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.plan_files import notes_on_file
-from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.ask.spot.job_shape import SpotMarketRow

@@ -9,7 +9,6 @@ import pytest
 
 from gpufleet.api.mixes import understood_mix
 from gpufleet.api.regions import placed
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.mixes import gathered as mixes_gathered
 from gpufleet.optimize.mixes.cheapest import found_mix
@@ -18,6 +17,7 @@ from gpufleet.optimize.mixes.gathered import are_alike, gathered, nearest, on_cl
 from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import RegionRequest
 
 CHAT = ServeRequest(
