@@ -30,9 +30,9 @@ from gpufleet.accuracy.serving_under_load import (
     load_of,
     why_not_scored,
 )
-from gpufleet.api.request_runs import MEAN, kind_of_run, mean_over_draws
 from gpufleet.catalog.run_ranges import CLOSED_FORM, ENDS, TAILS, RunRange, load_run_ranges, range_of
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.optimize.request_runs import MEAN, kind_of_run, mean_over_draws
 from gpufleet.units import MILLISECOND, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ STEADY = "steady"
 KINDS = ("burst", "clients", STEADY)
 PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
-# How many times the range of their steps runs have (api/request_runs.py), and what lies beside it in squares, below and
+# How many times the range of their steps runs have (optimize/request_runs.py), and what lies beside it in squares, below and
 # above, in logarithms; by tools/calibrate/run_ranges.py.
 
 """

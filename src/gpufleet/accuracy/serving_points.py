@@ -14,13 +14,13 @@ from gpufleet.accuracy.loaded_rows import mean_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import compare_with_replay
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, Setup, compare_with_estimate
-from gpufleet.api.request_runs import MEAN, Experiment, draws_for, generator_of
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.optimize.request_runs import MEAN, Experiment, draws_for, generator_of
 from gpufleet.performance.serving import Client
 from gpufleet.simulate.arrivals import burst_times_s
 from gpufleet.simulate.generated import requests_of

@@ -28,13 +28,13 @@ from gpufleet.accuracy.loaded_rows import (
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import compare_with_replay, quantile_name
 from gpufleet.accuracy.serving import Load, Protocol, Reading, Setup, compare_with_estimate
-from gpufleet.api.request_runs import Experiment, draws_for, generator_of
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
 from gpufleet.files import is_file
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.optimize.request_runs import Experiment, draws_for, generator_of
 from gpufleet.performance.serving import Client
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
-from gpufleet.api.request_runs import Experiment, Pace, Replayed, results_of, statistic_of, times_of
+from gpufleet.api.request_runs import Replayed
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
+from gpufleet.optimize.request_runs import Experiment, Pace, results_of, statistic_of, times_of
 from gpufleet.questions.copies import CopyQuestion
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
