@@ -41,7 +41,7 @@ STEADY = "steady"
 KINDS = ("burst", "clients", STEADY)
 PARTS_OF_TIMES = [f"{time}_{part}" for time in ("ttft", "tpot", "latency") for part in ("centre", "tail")]
 HEAD = """\
-# How many times the range of their steps runs have (optimize/request_runs.py), and what lies beside it in squares, below and
+# How many times the range of their steps runs have (api/request_runs.py), and what lies beside it in squares, below and
 # above, in logarithms; by tools/calibrate/run_ranges.py.
 
 """
