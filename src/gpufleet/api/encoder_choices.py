@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike
-
 from gpufleet.api.demands import refuse_rows
 from gpufleet.api.encoders import (
     Model,
@@ -23,11 +21,11 @@ from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import chosen_runtime
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.runtime import Runtime
-from gpufleet.inputs.model_config import read_encoder
+from gpufleet.inputs.model_config import encoder_asked
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.copies.encoder import Encoder, EncoderCopies, EncoderServeSolution
 from gpufleet.optimize.encoder import EncoderQuestion
-from gpufleet.optimize.job import BatchSolution
+from gpufleet.optimize.job import BatchQuestion, BatchSolution
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
 from gpufleet.results.launch import Launch
@@ -52,7 +50,7 @@ class EncoderChoices:
 def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     """Names resolved, input checked, and the copies that may be tried on each GPU."""
     refuse_rows(request.rows)
-    model = encoder_of(request.model)
+    model = encoder_asked(request.model, shipped_encoder)
     runtime = chosen_runtime(request.engine, model, formats=formats_of(request.precision or ()))
     tower = asked_tower(model, request.input_tokens)
     beams = beams_of(model, tower, runtime, request.beams)
@@ -67,11 +65,6 @@ def not_timed(tower: Tower, runtime: Runtime) -> str | None:
     """What the CPU does with an input and no time is counted for; recordings are read in time where it was fitted."""
     is_timed = tower.takes is Takes.WINDOW and runtime.speech is not None
     return None if is_timed else NOT_TIMED.get(tower.takes)
-
-
-def encoder_of(model: str | PathLike[str] | EncoderModel) -> EncoderModel:
-    """The model of a request, read where it is a name or a path."""
-    return model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
 
 
 def on_every_gpu(
@@ -131,7 +124,9 @@ def service_launches(model: Model, solution: EncoderServeSolution, count: int) -
     ]
 
 
-def job_launches(model: Model, solution: BatchSolution[EncoderCopies], count: int) -> list[Launch | None]:
+def job_launches(
+    model: Model, _: BatchQuestion[Encoder], solution: BatchSolution[EncoderCopies], count: int
+) -> list[Launch | None]:
     """How a copy of each of the first `count` deployments of a job is started."""
     copies, batches = solution.copies.all, solution.rates.best_batch
     return [

@@ -27,8 +27,8 @@ from gpufleet.domain.precision import BF16, FP16, PRECISIONS, WeightFormat
 from gpufleet.domain.precision_labels import LABELS
 from gpufleet.domain.runtime import Runtime
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.inputs.model_config import read_encoder
+from gpufleet.inputs.gpu_request import gpus_said
+from gpufleet.inputs.model_config import encoder_asked
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
@@ -78,8 +78,8 @@ def estimate_encoder(
         engine=engine,
     )
     tables, of = load_catalog() if catalog is None else catalog, asked.model
-    encoder = of if isinstance(of, EncoderModel) else read_encoder(str(of), shipped_encoder)
-    name, number = asked.gpus if isinstance(asked.gpus, tuple) else parse_gpus(asked.gpus)
+    encoder = encoder_asked(of, shipped_encoder)
+    name, number = gpus_said(asked.gpus)
     gpu = resolve_gpu(tables, name)
     profile = runtime_on(encoder, gpu.accelerator, asked.engine, [asked.precision])
     refuse_device(profile, encoder, gpu.accelerator)

@@ -33,8 +33,8 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
-from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.gpu_request import gpus_said
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.questions.estimate import EstimateRequest
@@ -78,7 +78,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
 
         return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
     model = asked.model
-    read = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    read = model_asked(model, shipped_architecture)
     arch = with_images(read, asked.images)
     engine = usual_engine(arch) if asked.engine is None else asked.engine
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
@@ -93,8 +93,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
-    assert asked.gpus is not None, "one copy has its GPUs"
-    name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
+    name, number = gpus_said(asked.gpus)
     tables = with_peer_access(tables, [resolve_gpu(tables, name).accelerator.name], asked.peer_to_peer)
     replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
@@ -201,12 +200,6 @@ def what_is_missing(solution: EstimateSolution) -> dict[str, str]:
         "found": f"memory fraction {fraction:.3g} leaves {left:.2f} GiB beside the pool",
         "expected": f"{needed:.2f} GiB, which graphs, context and unprofiled activations take after it",
     }
-
-
-@lru_cache(maxsize=256)
-def _parsed(gpus: str) -> tuple[str, int]:
-    request = parse_gpus(gpus)
-    return request.name, request.number
 
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:

@@ -14,12 +14,11 @@ from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.run_ranges import TAILS, RunRanges, load_run_ranges, range_of
 from gpufleet.catalog.tables import Catalog
-from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.replay import Replay
 from gpufleet.domain.slo import Slo
 from gpufleet.errors import UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.request_runs import (
     MEAN,
     MOST_REQUESTS,
@@ -142,7 +141,7 @@ def estimated_run(
 def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
     """The requests of a question, drawn as often as it takes to know their percentiles."""
     number = checked_number(asked)
-    arch = read_model_of(question)
+    arch = model_asked(question.model, shipped_architecture)
     kind = RequestKind("", asked.rate or 1.0, asked.input_tokens, asked.output_tokens, Slo(), asked.prefix_cache)
     workload = workload_of([kind], arch)
     draws = []
@@ -205,9 +204,3 @@ def run_percentiles(found: Replayed) -> list[LatencyPercentile]:
         if quantile is not None and first is not None and later is not None and whole is not None:
             rows.append(LatencyPercentile(quantile=quantile, ttft_s=first, tpot_s=later, latency_s=whole))
     return rows
-
-
-def read_model_of(question: CopyQuestion) -> Architecture:
-    """The model of a question."""
-    model = question.model
-    return model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)

@@ -32,7 +32,7 @@ from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
@@ -71,9 +71,7 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 def architecture_of(request: WriterRequest) -> Architecture:
     """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    model = request.model
-    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
-    return with_images(arch, request.images)
+    return with_images(model_asked(request.model, shipped_architecture), request.images)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
