@@ -29,7 +29,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import model_asked
@@ -44,7 +44,6 @@ from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full
 
-LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
     "fp8": "fp8 weights: effectively lossless on the Llama 3.1 family (arXiv:2411.02355); test other models",
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
@@ -113,12 +112,9 @@ def formats_allowed(arch: Architecture, request: WriterRequest) -> list[WeightFo
             hint=f"'gpufleet fit {asked} --gpus RTX-4090:1' says whom it serves; for many users name the -AWQ.",
         )
     if request.precision:
-        formats = [weight_format(arch, label) for label in request.precision]
-    elif request.allow_lower_precision:
-        formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
-    else:
-        formats = [arch.weights]
-    return list({w.name: w for w in formats}.values())
+        asked_for = (weight_format(arch, label) for label in request.precision)
+        return list({w.name: w for w in asked_for}.values())
+    return own_and_lower(arch) if request.allow_lower_precision else [arch.weights]
 
 
 def quality_costs(model: Decoder) -> dict[str, str]:
