@@ -26,7 +26,6 @@ from gpufleet.optimize.request_runs import (
     Experiment,
     Pace,
     draws_for,
-    generator_of,
     kind_of_run,
     mean_decoding,
     mean_lengths,
@@ -152,7 +151,7 @@ def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
     client = client_of(asked)
     clients = None if asked.concurrency is None else round(asked.concurrency)
     window_s = 0.0 if asked.rate is None else number / asked.rate
-    return Experiment(draws, clients, client=client, window_s=window_s)
+    return Experiment(draws, generator_of, clients, client=client, window_s=window_s)
 
 
 def checked_number(asked: EstimateRequest) -> int:
@@ -204,3 +203,11 @@ def run_percentiles(found: Replayed) -> list[LatencyPercentile]:
         if quantile is not None and first is not None and later is not None and whole is not None:
             rows.append(LatencyPercentile(quantile=quantile, ttft_s=first, tpot_s=later, latency_s=whole))
     return rows
+
+
+SEED = 17
+
+
+def generator_of(draw: int) -> np.random.Generator:
+    """The dice of one draw: the same for every run."""
+    return np.random.default_rng([SEED, draw])

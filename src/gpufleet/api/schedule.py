@@ -131,8 +131,8 @@ def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> Schedule
     if asked.is_at_once:
         return ScheduleFound(edf, Found(edf, grid.least), {}, is_installed(), False, asked.seed)
     found = best_found(grid, edf, clock.effort(len(grid.jobs), OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
-    rest = partial(clock.rest, len(grid.jobs))
-    more = one_more_of_each(grid, found, rest, asked.seed) if len(grid.jobs) <= MOST_COMPARED else {}
+    rest, dice = partial(clock.rest, len(grid.jobs)), partial(np.random.default_rng, asked.seed)
+    more = one_more_of_each(grid, found, rest, dice) if len(grid.jobs) <= MOST_COMPARED else {}
     sooner = found._replace(placed=begun_sooner(grid, found.placed))
     limit_s = asked.time_limit_s if found.is_cut else None
     return ScheduleFound(edf, sooner, more, is_installed(), True, asked.seed, limit_s)

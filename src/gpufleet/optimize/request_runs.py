@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,6 @@ from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Cluster, Copy, Member, replay
 
-SEED = 17
 LEAST_BUSY_S = 1e-9
 ENOUGH_REQUESTS, MOST_DRAWS, MOST_REQUESTS = 2000, 5, 100_000
 TIMES = ("ttft", "tpot", "latency")
@@ -29,11 +28,12 @@ BALANCED_BY_CONNECTION = "random"
 class Experiment:
     """Requests, drawn several times, on replicas behind a service that balances connections.
 
-    `clients`: they send one request after another. The first `uncounted` requests of a draw are not measured. Those of
-    one run come within `window_s`.
+    `dice`: those of each draw. `clients`: they send one request after another. The first `uncounted` requests of a draw
+    are not measured. Those of one run come within `window_s`.
     """
 
     draws: Sequence[Requests]
+    dice: Callable[[int], np.random.Generator]
     clients: int | None = None
     replicas: int = 1
     uncounted: int = 0
@@ -99,16 +99,11 @@ def draws_for(num_requests: int) -> int:
     return min(max(-(-ENOUGH_REQUESTS // max(num_requests, 1)), 1), MOST_DRAWS)
 
 
-def generator_of(draw: int) -> np.random.Generator:
-    """The dice of one draw: the same for every run."""
-    return np.random.default_rng([SEED, draw])
-
-
 def results_of(copy: Copy, experiment: Experiment) -> list[Replay]:
     """What comes of every draw on this copy."""
     members = (Member(),) * experiment.replicas
     cluster = Cluster((copy,), members, BALANCED_BY_CONNECTION, clients=experiment.clients)
-    return [replay(cluster, requests, generator_of(i)) for i, requests in enumerate(experiment.draws)]
+    return [replay(cluster, requests, experiment.dice(i)) for i, requests in enumerate(experiment.draws)]
 
 
 def times_of(result: Replay, uncounted: int) -> Mapping[str, FloatArray]:

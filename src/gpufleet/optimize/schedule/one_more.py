@@ -13,7 +13,7 @@ from gpufleet.optimize.schedule.grid import Grid, Score
 
 
 def one_more_of_each(
-    grid: Grid, best: Found, effort_of: Callable[[float, float], Effort], seed: int
+    grid: Grid, best: Found, effort_of: Callable[[float, float], Effort], dice: Callable[[], np.random.Generator]
 ) -> dict[str, tuple[Score, bool]]:
     """By pool: the score with one GPU more, and whether both schedules are proven to be the best.
 
@@ -30,7 +30,7 @@ def one_more_of_each(
             continue
         wider = with_one_more(grid, number)
         effort = effort_of((number + 1) / len(grid.pools), 1 / (4 * len(grid.pools)))
-        again = best_found(wider, best.placed, effort, np.random.default_rng(seed))
+        again = best_found(wider, best.placed, effort, dice())
         found[pool.name] = (wider.score(again.placed), again.is_optimal and best.is_optimal)
     return found
 
