@@ -12,7 +12,7 @@ from gpufleet.catalog.provider_classes import most_easily_had
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
+from gpufleet.domain.token_counts import MOST_TOKENS, AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
@@ -292,9 +292,6 @@ def refuse_rows(rows: int) -> None:
     """Refuse a number of rows that no page holds."""
     if not 1 <= rows <= MOST_ROWS:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
-
-
-MOST_TOKENS = 2**24
 
 
 def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:

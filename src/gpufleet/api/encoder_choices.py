@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.api.demands import refuse_rows
-from gpufleet.api.encoders import (
-    Model,
-    asked_tower,
-    beams_of,
-    beyond_training,
-    copy_launch,
-    formats_of,
-    pass_size,
-    runnable,
-    runtime_on,
-)
+from gpufleet.api.encoders import Model, copy_launch, runtime_on
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.market import Market, market_of
+from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import chosen_runtime
@@ -25,6 +16,7 @@ from gpufleet.inputs.model_config import encoder_asked
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.copies.encoder import Encoder, EncoderCopies, EncoderServeSolution
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.optimize.encoder_inputs import asked_tower, beams_of, beyond_training, formats_of, pass_size, runnable
 from gpufleet.optimize.job import BatchQuestion, BatchSolution
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
@@ -54,7 +46,8 @@ def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     runtime = chosen_runtime(request.engine, model, formats=formats_of(request.precision or ()))
     tower = asked_tower(model, request.input_tokens)
     beams = beams_of(model, tower, runtime, request.beams)
-    size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams)
+    spoken = load_habits().spoken_tokens_per_s.value
+    size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams, spoken)
     market = market_of(request, tables)
     encoders = on_every_gpu(model, tower, runtime, size, request, market, tables)
     said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])

@@ -36,7 +36,14 @@ from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import gpus_said
 from gpufleet.inputs.model_config import model_asked
 from gpufleet.inputs.pool_request import PoolRequest
-from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.optimize.estimate import (
+    EVERY_FIGURE,
+    MOST_SEQUENCES,
+    EstimateQuestion,
+    EstimateSolution,
+    Load,
+    solve_estimate,
+)
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
 from gpufleet.report.numbers import duration
@@ -45,7 +52,6 @@ from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GIB
 
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
-MOST_SEQUENCES = 10**6
 ONE_COPY = (None, 1, None, 1)
 
 

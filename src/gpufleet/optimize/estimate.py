@@ -226,3 +226,6 @@ def share_of_most(rate: float, most_per_s: float) -> float:
             expected=f"at most {HIGHEST_LOAD_RATIO * most_per_s:.3g} requests/s per replica",
         )
     return load_ratio
+
+
+MOST_SEQUENCES = 10**6
