@@ -14,7 +14,7 @@ from gpufleet.api.jobs import job_of, job_rows, spot_plays
 from gpufleet.api.launches import batch_launches
 from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
-from gpufleet.api.serve_questions import architecture_of, format_rows, model_row, sold_tables, writer_choices
+from gpufleet.api.serve_questions import architecture_of, format_rows, sold_tables, writer_choices
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -81,7 +81,7 @@ def understood(request: BatchRequest, question: WriterQuestion, job: Job) -> lis
     """The question as it was read, each part with its origin."""
     rows = [
         *job_rows(request, job),
-        model_row(question),
+        ("model", "model", question.model.name, True),
         *length_rows(question.demand.workload),
         *format_rows(request, question.model.choices.palette),
         *market_rows(request, question.offers),

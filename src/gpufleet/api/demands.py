@@ -248,13 +248,9 @@ def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
     if isinstance(tokens, TokenCounts) and not tokens.is_alike and not isinstance(tokens, AssumedCounts):
         middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
-        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
+        longest = f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
+        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest}"
     return in_full(mean_of(tokens))
-
-
-def longest_words(tokens: TokenCounts) -> str:
-    """The longest, where it is known."""
-    return f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
 
 
 def demand_notes(demand: Demand) -> list[str]:
@@ -268,13 +264,9 @@ def demand_notes(demand: Demand) -> list[str]:
 def assumed_lengths(classes: Sequence[RequestClass]) -> list[InputRow]:
     """How lengths of which only the mean was said are taken to spread, as in published traces."""
     both = [(c.input_tokens, "in") for c in classes] + [(c.output_tokens, "out") for c in classes]
-    said = [f"{t.at('p95'):,.0f} {which}" for t, which in both if is_assumed_to_differ(t)]
+    assumed_ones = [(t, which) for t, which in both if isinstance(t, AssumedCounts) and not t.is_alike]
+    said = [f"{t.at('p95'):,.0f} {which}" for t, which in assumed_ones]
     return [("spread of lengths", "lengths", f"p95 {', '.join(said)}", False)] if said else []
-
-
-def is_assumed_to_differ(counts: TokenCounts) -> bool:
-    """Whether only the mean was said of requests that are not all alike."""
-    return isinstance(counts, AssumedCounts) and not counts.is_alike
 
 
 def failure_notes(demand: Demand) -> list[str]:

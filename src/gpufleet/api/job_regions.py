@@ -14,7 +14,7 @@ from gpufleet.api.input_rows import digest
 from gpufleet.api.job_ways import data_bytes, results_bytes, ways_of, weights_bytes
 from gpufleet.api.jobs import spot_plays
 from gpufleet.api.machine_notes import doubts_of, ending_soon
-from gpufleet.api.market import offer_filter, offers_of, refuse_too_old
+from gpufleet.api.market import offer_filter, refuse_too_old
 from gpufleet.api.mixes import quota_of
 from gpufleet.api.plan_files import notes_on_file
 from gpufleet.api.regions import facts_of, refuse_unknown_year
@@ -28,6 +28,7 @@ from gpufleet.catalog.schema import Availability
 from gpufleet.catalog.sites import grid_carbon, load_site_figures, power_usage, spread_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.user_places import regions_by_word
+from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import Infeasible, UnknownName
 from gpufleet.inputs.job_plan_file import OF_JOBS, read_job_plan
@@ -109,12 +110,12 @@ class Placing:
     @cached_property
     def sold(self) -> list[Offer]:
         """All that may be rented, of whatever machine type."""
-        return offers_of(self.asked, self.tables, self.wanted)
+        return asked_prices(self.tables, self.wanted, self.asked.price_change)
 
     @cached_property
     def own_offers(self) -> list[Offer]:
         """Offers of machine types of the plan, at prices of every kind."""
-        every = offers_of(self.asked, self.tables, replace(self.wanted, price_kinds=None))
+        every = asked_prices(self.tables, replace(self.wanted, price_kinds=None), self.asked.price_change)
         return [offer for offer in every if self.ways_on(offer)]
 
     @cached_property

@@ -10,8 +10,9 @@ from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.levers import PRECISION, best_first, edge_in_words, lever_in_words, looser_limit, of_deployment
 from gpufleet.answers.relaxations import who_serves
 from gpufleet.answers.service_plan import Context, deployment
-from gpufleet.api.market import USUAL_KINDS, offer_filter, offers_of
+from gpufleet.api.market import USUAL_KINDS, offer_filter
 from gpufleet.api.serve_questions import Prepared, serve_question
+from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.contest import Contest
@@ -66,10 +67,10 @@ def levers_found(prepared: Prepared, bill: Bill) -> Iterator[FoundLever]:
     if not request.pricing and not request.may_use_spot:
         kinds = [kind for kind in PriceKind if kind not in USUAL_KINDS]
         wanted = replace(offer_filter(request, prepared.tables, None), price_kinds=kinds)
-        yield from market_levers(bill, offers_of(request, prepared.tables, wanted), PRICE_KIND)
+        yield from market_levers(bill, asked_prices(prepared.tables, wanted, request.price_change), PRICE_KIND)
     if request.regions:
         wanted = offer_filter(replace(request, regions=None), prepared.tables, None)
-        yield from market_levers(bill, offers_of(request, prepared.tables, wanted), REGIONS)
+        yield from market_levers(bill, asked_prices(prepared.tables, wanted, request.price_change), REGIONS)
 
 
 def dear_levers(prepared: Prepared, plan: ServePlan) -> list[Lever]:

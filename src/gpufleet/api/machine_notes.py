@@ -119,7 +119,9 @@ def capacity_note(answer: RentedMachines, others: Sequence[RentedMachines], easi
     if is_easily_had(answer, easily_had):
         return []
     row = next((i for i, d in enumerate(others, 2) if is_easily_had(d, easily_had)), None)
-    instead = "no row needs so few that they are" if row is None else f"row {row} needs {had_words(others[row - 2])}"
+    instead = "no row needs so few that they are"
+    if row is not None:
+        instead = f"row {row} needs {num_gpus(others[row - 2]):,.0f} of {others[row - 2].cloud}"
     whose = class_of(answer.cloud)
     of_class = "" if easily_had is not None or whose == UNKNOWN else f" of a provider that is {whose}"
     return [
@@ -137,11 +139,6 @@ def is_easily_had(d: RentedMachines, easily_had: int | None) -> bool:
 def most_had(d: RentedMachines, easily_had: int | None) -> float:
     """GPUs of one type that one may expect of the provider of a row, or that somebody says."""
     return easily_had_gpus()[class_of(d.cloud)].value if easily_had is None else easily_had
-
-
-def had_words(d: RentedMachines) -> str:
-    """The GPUs of a row, and whose they are."""
-    return f"{num_gpus(d):,.0f} of {d.cloud}"
 
 
 def num_gpus(d: OfferedMachines) -> float:

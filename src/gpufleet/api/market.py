@@ -45,20 +45,16 @@ def market_of(request: PlanRequest, tables: Catalog) -> Market:
     """What may be rented; DataMissing where nothing has a known price."""
     gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
     wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in offers_of(request, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    matching = asked_prices(tables, wanted, request.price_change)
+    offers = tuple(o for o in matching if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
     read = [gpu.note for gpu in gpus if gpu.note]
     left_out = region_notes(tables, wanted, regions_asked(request, tables).areas)
     what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(request, offers)]
-    missing = missing_notes(tables, wanted, kinds_named(request), offers)
+    missing = missing_notes(tables, wanted, [price_kind(name) for name in request.pricing or ()], offers)
     notes = (*read, *left_out, *what_if, *missing, *owned_notes(request.owned or ()))
     return Market(offers, machines(tables, wanted), notes)
-
-
-def offers_of(request: MarketRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
-    """Offers that match, at the prices that are asked about: those known here, or rented machines dearer or cheaper."""
-    return asked_prices(tables, wanted, request.price_change)
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -116,11 +112,6 @@ def kinds_asked(request: MarketRequest) -> Sequence[str]:
     return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
-def kinds_named(request: MarketRequest) -> list[PriceKind]:
-    """The price kinds that somebody asked for by name."""
-    return [price_kind(name) for name in request.pricing or ()]
-
-
 def price_kind(name: str) -> PriceKind:
     """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
     folded = name.strip().lower().replace("-", "_")
@@ -163,7 +154,7 @@ def best_on_spot(request: PlanRequest, placements: Sequence[Placement], tables: 
     if request.pricing or request.may_use_spot:
         return None
     wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
-    offers = dated_or_all(offers_of(request, tables, wanted))
+    offers = dated_or_all(asked_prices(tables, wanted, request.price_change))
     return next(iter(best_of_each_type(rank(placements, offers))), None)
 
 

@@ -154,7 +154,7 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
     demand, r = question.demand, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     rows: list[InputRow] = [
-        model_row(question),
+        ("model", "model", question.model.name, True),
         ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
         *length_rows(demand.workload),
         ("objectives", "slo", limits or "none", r.slo),
@@ -166,11 +166,6 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
         *([("today", "fleet_today", r.fleet_today, True)] if r.fleet_today is not None else []),
     ]
     return inputs_of(request, rows)
-
-
-def model_row(question: WriterQuestion) -> InputRow:
-    """The model by its name."""
-    return ("model", "model", question.model.name, True)
 
 
 def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:

@@ -38,7 +38,7 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client
 from gpufleet.performance.step import StepModel
-from gpufleet.questions.simulation import Dealing, InFront, Mishaps, SimulationRequest
+from gpufleet.questions.simulation import Dealing, SimulationRequest
 from gpufleet.questions.words import words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
@@ -176,11 +176,19 @@ def told_of(
         fleet.num_alike,
         f"{arriving.load}, {fleet.beside}" if fleet.beside else arriving.load,
         [*found.inputs, *fleet.inputs, *inputs_of(request)],
-        [*planned.notes, *found.notes, *arriving.notes, *front_notes(request), *spot_notes(request)],
+        [*planned.notes, *found.notes, *arriving.notes, *notes_of(request)],
         ratio,
         fleet.price,
         closed_form(found, per_replica, ratio, calibration),
     )
+
+
+def notes_of(request: SimulationRequest) -> list[str]:
+    """What a response cache is taken to do, and at which price machines count that may be taken away."""
+    hits = request.cache_hits
+    cached = [f"{hits:.0%} of the requests are answered from the response cache as they come"] if hits else []
+    on_spot = "machines on spot count at the price on demand here"
+    return cached if request.spot_trace is None else [*cached, on_spot]
 
 
 def inputs_of(request: SimulationRequest) -> list[Input]:
@@ -190,17 +198,6 @@ def inputs_of(request: SimulationRequest) -> list[Input]:
     inputs = [Input(name=row.label, value=row.shown(getattr(request, row.field)), origin="given") for row in said]
     routing = Input(name="routing", value=request.route.replace("_", " "), origin=request.origin("route"))
     return [routing, *(row for row in inputs if row.name != routing.name)]
-
-
-def front_notes(front: InFront) -> list[str]:
-    """What a response cache is taken to do."""
-    hits = front.cache_hits
-    return [f"{hits:.0%} of the requests are answered from the response cache as they come"] if hits else []
-
-
-def spot_notes(mishaps: Mishaps) -> list[str]:
-    """At which price machines count that may be taken away."""
-    return [] if mishaps.spot_trace is None else ["machines on spot count at the price on demand here"]
 
 
 def rate_of_one(workload: Workload | None, replicas: int) -> Workload | None:

@@ -97,7 +97,7 @@ def plan_ends(
         return None if plan.mix is None else PlanEnds(plan.mix.usd_per_hour)
     chosen = solution.ranked[0]
     fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
-    alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)
+    alike = all(chosen.placement.instance.host == m.instance.host for m in fleet.machines)
     usd = avoidable_usd_per_hour(chosen, chosen.placement.instance_count)
     return PlanEnds(usd, fast, slow, alike, is_same_type(chosen.offer, fleet))
 
@@ -121,11 +121,6 @@ def is_same_type(offer: Offer, fleet: FleetToday) -> bool:
     """Whether an offer sells on demand the very type that runs today."""
     types = [(m.instance.cloud, m.instance.name) for m in fleet.machines]
     return types == [(offer.cloud, offer.instance)] and offer.price_kind is PriceKind.ON_DEMAND
-
-
-def runs_alike(one: Instance, other: Instance) -> bool:
-    """Whether two machine types hold the same GPUs on the same link."""
-    return one.host == other.host
 
 
 def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:
