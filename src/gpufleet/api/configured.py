@@ -28,6 +28,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.layout.feasible import refusal
+from gpufleet.layout.stated import stated_layout
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
@@ -41,7 +42,6 @@ from gpufleet.results.base import Input
 from gpufleet.units import GB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
-MOST_DEVICES = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,10 @@ def configured(
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
-    layout = checked_layout(arch, weights, *parts, machine, by_layer=engine.splits_by_layer)
+    layout = stated_layout(*parts, machine, by_layer=engine.splits_by_layer)
+    reason = refusal(arch, layout, weights)
+    if reason:
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     said = [
         gpu.note,
@@ -138,60 +141,6 @@ def runnable_kv(
     if reason:
         raise Infeasible(sentence(reason))
     return asked
-
-
-def checked_layout(
-    arch: Architecture,
-    weights: WeightFormat,
-    number: int,
-    tp: int | None,
-    pp: int,
-    ep: int | None,
-    attention_dp: int,
-    gpus_per_machine: int,
-    *,
-    by_layer: bool = False,
-) -> Layout:
-    """The stated layout; a rule that it breaks is Infeasible.
-
-    Where nothing is stated, TP over the GPUs of a machine and a stage on each of several, or pipeline stages in
-    engines that split `by_layer`.
-    """
-    for name, parts in (
-        ("pp", pp),
-        ("attention_dp", attention_dp),
-        ("tp", 1 if tp is None else tp),
-        ("ep", 1 if ep is None else ep),
-    ):
-        if not 1 <= parts <= MOST_DEVICES:
-            raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
-    if by_layer and tp is None:
-        tp, pp = 1, number if pp * attention_dp == 1 else pp
-    if tp is None and pp == 1:
-        pp = fewest_stages(number, attention_dp, gpus_per_machine)
-    tensor = tp or max(number // (pp * attention_dp), 1)
-    stage = tensor * attention_dp
-    if stage % (ep or 1):
-        raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
-    layout = Layout(tensor, pp, ep or 1, attention_dp)
-    if layout.num_devices != number:
-        found = f"{layout.label} is {layout.num_devices} of {number}"
-        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
-        raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
-    reason = refusal(arch, layout, weights)
-    if reason:
-        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
-    return layout
-
-
-def fewest_stages(number: int, attention_dp: int, gpus_per_machine: int) -> int:
-    """Stages that GPUs make up of which each has a machine; one where none do.
-
-    >>> [fewest_stages(number, 1, 8) for number in (8, 12, 16, 17)]
-    [1, 2, 2, 17]
-    """
-    stages = range(1, number // attention_dp + 1)
-    return next((s for s in stages if number % (s * attention_dp) == 0 and number // s <= gpus_per_machine), 1)
 
 
 def one_candidate(
