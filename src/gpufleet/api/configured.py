@@ -1,4 +1,4 @@
-"""One replica as it is asked for: its names read, its formats, layout and link checked."""
+"""One replica as it is asked for: names read, its engine as it was started, formats, layout and link checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request to a job: how much work, by when, on how many machines, for how much and how often, checked."""
+"""From a request to a job: how much work, by when, for how much and how often, checked; what plays it on spot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single changes of a question that save much: what its solution answers, and what is solved where it is asked."""
+"""Single changes of a question: those that save much, and those that would serve it where nothing does as asked."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.helping import sensible_answer
 from gpufleet.optimize.levers import (
     PRICE_KIND,
@@ -36,6 +37,16 @@ from gpufleet.results.levers import Lever
 from gpufleet.results.plan import Deployment, Relaxation, ServePlan
 
 USUAL_SLACK = {"headroom_ratio": DEFAULT_HEADROOM, "spare_machines": 0, "zones": 1, "min_replicas": 1}
+FIELDS = {"engine": "engine", "clouds": "clouds", "providers": "providers", "GPUs": "gpus"}
+CHANGES = {"engine": "any engine", "clouds": "any cloud", "providers": "any provider", "GPUs": "any GPU"}
+ALL = "all"
+NARROWING = {
+    "clouds": "clouds",
+    "providers": "providers",
+    "regions": "regions",
+    "gpus": "GPUs",
+    "pricing": "price kinds",
+}
 
 
 def told_levers(prepared: Prepared, contest: Contest, lower: Deployment | None) -> dict[str, Any]:
@@ -78,8 +89,7 @@ def dear_levers(prepared: Prepared, plan: ServePlan) -> list[Lever]:
     levers = []
     for what, _, needed, request in variants(prepared):
         if what in FIELDS:
-            question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
-            question = replace(question, demand=replace(question.demand, confidence=plan.confidence))
+            question = asked_as_surely(request, prepared, plan.confidence)
             solution = solve_serve(question, prepared.calibration)
             if solution.ranked:
                 d = deployment(SERVICE, Context.of(question, solution), solution.ranked[0])
@@ -88,25 +98,17 @@ def dear_levers(prepared: Prepared, plan: ServePlan) -> list[Lever]:
     return best_first([*plan.levers, *levers], LEAST_SAVING_RATIO)
 
 
-FIELDS = {"engine": "engine", "clouds": "clouds", "providers": "providers", "GPUs": "gpus"}
-CHANGES = {"engine": "any engine", "clouds": "any cloud", "providers": "any provider", "GPUs": "any GPU"}
-ALL = "all"
-NARROWING = {
-    "clouds": "clouds",
-    "providers": "providers",
-    "regions": "regions",
-    "gpus": "GPUs",
-    "pricing": "price kinds",
-}
+def asked_as_surely(request: ServeRequest, prepared: Prepared, confidence: float) -> WriterQuestion:
+    """Another request for the same model, whose limits hold with the same confidence."""
+    question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
+    return replace(question, demand=replace(question.demand, confidence=confidence))
 
 
 def other_ways(prepared: Prepared) -> list[Relaxation]:
     """Each of them alone, with the cheapest that serves then."""
     found = []
     for what, asked, needed, request in variants(prepared):
-        question, _ = serve_question(request, prepared.question.model.arch, prepared.tables)
-        demand = replace(question.demand, confidence=prepared.question.demand.confidence)
-        question = replace(question, demand=demand)
+        question = asked_as_surely(request, prepared, prepared.question.demand.confidence)
         answer = sensible_answer(question, solve_serve(question, prepared.calibration))
         if answer is not None:
             found.append(Relaxation(limit=what, asked=asked, needed=needed, candidate=who_serves(answer)))

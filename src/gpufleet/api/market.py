@@ -1,4 +1,4 @@
-"""What may be rented under a question's request: offers with prices, and the machine types they are of."""
+"""What may be rented under a question's request: offers with prices, machine types, and those without a price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan rests on, written into the plan so that it can be made again and compared with today."""
+"""What a plan rests on, written into the plan and read again from a file that anybody may have edited."""
 
 from __future__ import annotations
 

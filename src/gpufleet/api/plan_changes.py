@@ -1,4 +1,4 @@
-"""A plan of some day made again today, and what changed since it was written."""
+"""A plan of some day made again today: what changed since it was written, and what is asked otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request of a model that writes to the question that is solved: model, formats, engines, market, demand."""
+"""From a request of a model that writes to its question, solved once: model, formats, engines, market, demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests replayed one by one on copies of a model."""
+"""Requests replayed one by one on copies of a model, beside what the closed form says of them."""
 
 from __future__ import annotations
 

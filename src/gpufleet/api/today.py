@@ -1,4 +1,4 @@
-"""What runs today beside a plan: whether it serves, how loaded it is, and what to do with it."""
+"""The fleet that runs today and what it costs; beside a plan, whether it serves, how loaded it is, what to do."""
 
 from __future__ import annotations
 
