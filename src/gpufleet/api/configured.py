@@ -42,6 +42,8 @@ from gpufleet.results.base import Input
 from gpufleet.units import GB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
+Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
+"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +216,6 @@ def link_words(is_pcie: bool, bytes_per_s: float) -> str:
     'PCIe at 32 GB/s'
     """
     return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
-
-
-Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
-"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 def started_of(asked: CopyQuestion) -> Started:

@@ -43,6 +43,8 @@ from gpufleet.results.catalog import PriceRow
 from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.results.launch import Launch
 
+Model = str | PathLike[str] | EncoderModel
+
 
 def estimate_encoder(
     model: EncodeRequest | str | PathLike[str] | EncoderModel,
@@ -151,9 +153,6 @@ def understood(question: EncoderQuestion, batch: float, asked: EncodeRequest) ->
             ("beams", f"{q.size.beams}", asked.origin("beams", "default of the engine")),
         ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
-
-
-Model = str | PathLike[str] | EncoderModel
 
 
 def copy_launch(

@@ -26,6 +26,7 @@ PROVIDERS = {
     "marketplace": "marketplaces",
     "unknown": "providers",
 }
+SAME_PRICE_RATIO = 1.01
 
 
 def said_of_prices(
@@ -95,9 +96,6 @@ def ending_soon(rented: Iterable[OfferedMachines], day: date | None) -> Iterator
                 f"Warning: the price of {d.instance_count}x {d.cloud} {d.instance} ends on {d.price_until} ({days}): "
                 "this answer does not include what comes after it"
             )
-
-
-SAME_PRICE_RATIO = 1.01
 
 
 def supply_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: int | None) -> list[str]:

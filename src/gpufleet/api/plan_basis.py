@@ -37,6 +37,13 @@ DIGEST_BYTES = 6
 NOT_WRITTEN = frozenset({"from_file", "said", "preferred"})
 RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
 Words = dict[str, Any]
+CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
+WRITTEN = {
+    float: Annotated[float, Field(allow_inf_nan=False)],
+    **dict.fromkeys((date, Slo, Architecture, Images, NamedPath), str),
+}
+NAMED = {"Architecture": Architecture, "Slo": Slo, "TokenCounts": TokenCounts}
+typed_words: Any = TypedDict
 
 
 def basis_of_plan(prepared: Prepared) -> PlanBasis:
@@ -113,15 +120,6 @@ def figures_of(noun: Instance | Accelerator) -> str:
 def digest(text: str) -> str:
     """A short digest of a text."""
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
-
-
-CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
-WRITTEN = {
-    float: Annotated[float, Field(allow_inf_nan=False)],
-    **dict.fromkeys((date, Slo, Architecture, Images, NamedPath), str),
-}
-NAMED = {"Architecture": Architecture, "Slo": Slo, "TokenCounts": TokenCounts}
-typed_words: Any = TypedDict
 
 
 def as_written(hint: Any) -> Any:

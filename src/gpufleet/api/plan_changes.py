@@ -33,6 +33,15 @@ from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServeP
 from gpufleet.results.plan_changes import FleetChanges, PlanChanges, QuestionChange, QuotaChange, TypeKey
 
 RECORDED = "recorded in the plan"
+WRITTEN, TYPED = "file", ("given", "config")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a workload file asks today: of one model or of several, with the budget that several share."""
+
+    requests: Sequence[ServeRequest]
+    budget_usd_per_hour: float | None = None
 
 
 def explain_plan(
@@ -273,17 +282,6 @@ def machines_today(prices: Sequence[ConsideredPrice], tables: Catalog) -> dict[t
     """What the tables say today of the machines that were considered."""
     known = {(p.cloud, p.instance) for p in prices} & set(tables.instances)
     return {(cloud, name): machine_digest(tables, cloud, name) for cloud, name in known}
-
-
-WRITTEN, TYPED = "file", ("given", "config")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a workload file asks today: of one model or of several, with the budget that several share."""
-
-    requests: Sequence[ServeRequest]
-    budget_usd_per_hour: float | None = None
 
 
 def question_changes(plan: ServePlan, request: ServeRequest, tables: Catalog) -> list[QuestionChange]:

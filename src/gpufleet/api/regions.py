@@ -60,6 +60,10 @@ from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import FollowedSun, RegionPlan
 from gpufleet.units import HOUR, MILLISECOND, MINUTE
 
+UNKNOWN_START_S = 10 * MINUTE
+OF_HOURS = 2 * HOURS
+"""A day is asked twice, in all regions and in those of the static answer; each hour gets as much of the effort."""
+
 
 def plan_regions(
     requests: ServeRequest | Sequence[ServeRequest],
@@ -280,11 +284,6 @@ def facts_of(
         )
         for key in sorted(regions)
     }
-
-
-UNKNOWN_START_S = 10 * MINUTE
-OF_HOURS = 2 * HOURS
-"""A day is asked twice, in all regions and in those of the static answer; each hour gets as much of the effort."""
 
 
 def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables: Catalog) -> FollowedSun:

@@ -61,6 +61,33 @@ class WriterChoices:
     notes: list[str]
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A request with its tables, the question that it asks, its solution, and notes on how its names were read.
+
+    Nothing keeps the limits with `missed_confidence`, which nobody asked for: the question is that of expected values.
+    """
+
+    request: ServeRequest
+    tables: Catalog
+    question: WriterQuestion
+    solution: WriterSolution
+    notes: tuple[str, ...]
+    missed_confidence: float | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """The measured kernels."""
+        return calibration_of(self.tables)
+
+    @property
+    def served(self) -> WriterSolution:
+        """The solution; an error where no offer alone serves."""
+        if not self.solution.ranked:
+            raise Infeasible(f"no single offer serves {self.question.model.name} as asked", hint="The plan says why.")
+        return self.solution
+
+
 def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
     """The tables with machines of one's own, and slices of GPUs as devices of their own where they may be rented."""
     had = with_owned(tables, tuple(request.owned or ()))
@@ -181,33 +208,6 @@ def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
 def names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
     """Formats by their names."""
     return ", ".join(x.name for x in formats)
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A request with its tables, the question that it asks, its solution, and notes on how its names were read.
-
-    Nothing keeps the limits with `missed_confidence`, which nobody asked for: the question is that of expected values.
-    """
-
-    request: ServeRequest
-    tables: Catalog
-    question: WriterQuestion
-    solution: WriterSolution
-    notes: tuple[str, ...]
-    missed_confidence: float | None = None
-
-    @property
-    def calibration(self) -> Calibration:
-        """The measured kernels."""
-        return calibration_of(self.tables)
-
-    @property
-    def served(self) -> WriterSolution:
-        """The solution; an error where no offer alone serves."""
-        if not self.solution.ranked:
-            raise Infeasible(f"no single offer serves {self.question.model.name} as asked", hint="The plan says why.")
-        return self.solution
 
 
 def prepare(request: ServeRequest, tables: Catalog) -> Prepared:

@@ -49,6 +49,8 @@ from gpufleet.simulate.front import beyond_cache, drawn_share, with_cached
 from gpufleet.simulate.metrics import Measured, measured
 from gpufleet.units import PERCENT
 
+LEAST_RATE = 1e-6  # not a conversion: a load at which nothing waits
+
 
 @dataclass(frozen=True)
 class Watching:
@@ -154,9 +156,6 @@ def dealt_out(dealing: Dealing) -> dict[str, Any]:
         "retries": dealing.retries,
         "keeps_prefixes": dealing.prefix_cache,
     }
-
-
-LEAST_RATE = 1e-6  # not a conversion: a load at which nothing waits
 
 
 def told_of(

@@ -42,6 +42,37 @@ from gpufleet.results.today import ListPrice, PricePaid
 
 LOW_END = 1 - HIGH_END
 OTHER_LINES = "Lines of bill_lines.csv are in neither bill of today's verdict"
+STATED, BILL, OWN, LIST, UNKNOWN = "stated", "bill", "own", "list", "unknown"
+NAMELESS = ""
+
+
+@dataclass(frozen=True)
+class HadMachines:
+    """Machines of one type that run today; `instance.cloud` is empty where only their GPUs are known.
+
+    `most` can be had at all, where a quota or one's own rack bounds them.
+    """
+
+    asked: str
+    count: int
+    instance: Instance
+    price: PricePaid
+    most: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetToday:
+    """All machines that run today, and the bill where it was stated."""
+
+    machines: tuple[HadMachines, ...]
+    bill_usd_per_hour: float | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """How names and prices were read."""
+        return list(dict.fromkeys([*self.remarks, *(note for m in self.machines for note in m.notes)]))
 
 
 def with_today(plan: ServeAnswer, prepared: Prepared) -> ServeAnswer:
@@ -130,39 +161,6 @@ def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> l
     paid = [(p.source, p.as_of) for p in prices if p.source and p.as_of]
     listed = [(p.listed.source, p.listed.as_of) for p in prices if p.listed is not None]
     return price_sources([*used, *paid, *listed], tables.sources)
-
-
-STATED, BILL, OWN, LIST, UNKNOWN = "stated", "bill", "own", "list", "unknown"
-NAMELESS = ""
-
-
-@dataclass(frozen=True)
-class HadMachines:
-    """Machines of one type that run today; `instance.cloud` is empty where only their GPUs are known.
-
-    `most` can be had at all, where a quota or one's own rack bounds them.
-    """
-
-    asked: str
-    count: int
-    instance: Instance
-    price: PricePaid
-    most: float
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FleetToday:
-    """All machines that run today, and the bill where it was stated."""
-
-    machines: tuple[HadMachines, ...]
-    bill_usd_per_hour: float | None
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> list[str]:
-        """How names and prices were read."""
-        return list(dict.fromkeys([*self.remarks, *(note for m in self.machines for note in m.notes)]))
 
 
 def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
