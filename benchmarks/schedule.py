@@ -41,7 +41,7 @@ from gpufleet.optimize.schedule.effort import Effort
 from gpufleet.optimize.schedule.grid import Grid, Placement
 from gpufleet.optimize.schedule.online import EDF, POLICIES
 from gpufleet.questions.schedule import STEPS_ONLINE, ScheduleRequest, usual_steps
-from gpufleet.results.online_schedule import PolicyOutcome
+from gpufleet.results.schedule import PolicyOutcome
 from gpufleet.units import DAY, HOUR, MINUTE
 
 SLOT_S, LONGEST_S, SLACK, SEEDS = 10 * MINUTE, 2 * DAY, (1.2, 4.0), range(5)

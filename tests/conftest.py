@@ -19,7 +19,7 @@ from hypothesis import settings
 from gpufleet.catalog import kept_code
 from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.cli import main
-from gpufleet.report.shown_currency import show_money_in
+from gpufleet.report.numbers import show_money_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIES = 3

@@ -26,7 +26,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from gpufleet.cli import main as answer
-from gpufleet.report.shown_currency import show_money_in
+from gpufleet.report.numbers import show_money_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs", "examples")

@@ -18,9 +18,9 @@ from gpufleet.accuracy.score import score_row
 from gpufleet.accuracy.serving_under_load import has_trace, replay_under_load
 from gpufleet.accuracy.statistics import is_predicted
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
-from gpufleet.report.accuracy import number_text
 from gpufleet.report.formats import table_as_markdown
 from gpufleet.report.measured_plot import DISC, INKS, SQUARE, Panel, Series, plot_as_svg
+from gpufleet.report.numbers import or_dash, significant
 from gpufleet.report.page import Column, Table
 from gpufleet.results.accuracy import ScoredFigure
 
@@ -40,7 +40,9 @@ def comparison_table(rows: Sequence[tuple[MeasurementRow, list[ScoredFigure]]]) 
     """One line for each experiment: measured and replayed."""
     ends = ("measured", "predicted")
     columns = [Column("id", "experiment")] + [
-        Column(f"{name} {end}", f"{name} {end}", show=number_text, align="right") for name in SHOWN for end in ends
+        Column(f"{name} {end}", f"{name} {end}", show=or_dash(significant), align="right")
+        for name in SHOWN
+        for end in ends
     ]
     cells = [
         {"id": row.text("id"), **{f"{f.quantity} {end}": getattr(f, end) for f in figures for end in ends}}

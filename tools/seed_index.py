@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpufleet.cli.verbs import VERBS
+from gpufleet.table import VERBS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SEEDS = REPOSITORY / "tests" / "contracts" / "seeds"

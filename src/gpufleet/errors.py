@@ -2,7 +2,8 @@
 
 GpufleetError
 ├── UsageError          exit 2   the question is malformed: a flag, a unit, a file
-│   └── UnknownName     exit 2   a name that is in no table; the nearest is offered
+│   ├── UnknownName     exit 2   a name that is in no table; the nearest is offered
+│   └── TooLarge        exit 2   a question whose answer this machine does not hold
 ├── Infeasible          exit 3   the question is clear and has no answer
 │   └── OutOfMemory     exit 3   a model that its devices do not hold
 ├── PolicyViolation     exit 4   a threshold that the user set is broken
@@ -22,9 +23,12 @@ SHORTEST_PART, FEW_NAMES, LONGEST_PROBLEM = 3, 8, 700
 
 
 class GpufleetError(Exception):
-    """Base of every error that is the user's to mend; never a traceback."""
+    """Base of every error that is the user's to mend; never a traceback.
 
-    exit_code = 2
+    `code` says its kind in a word, to a caller over HTTP and to an assistant.
+    """
+
+    exit_code, code = 2, "usage"
 
     def __init__(self, problem: str, *, found: object = None, expected: str | None = None, hint: str | None = None):
         super().__init__(problem)
@@ -43,11 +47,11 @@ class GpufleetError(Exception):
 class UsageError(GpufleetError):
     """The question is malformed."""
 
-    exit_code = 2
-
 
 class UnknownName(UsageError):
     """A name that no table holds; where few are known and nothing else helps, all of them are named."""
+
+    code = "unknown_name"
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, hint: str | None = None):
         names = list(known)
@@ -59,10 +63,16 @@ class UnknownName(UsageError):
         self.nearest = nearest
 
 
+class TooLarge(UsageError):
+    """A question whose answer this machine does not hold."""
+
+    code = "too_large"
+
+
 class Infeasible(GpufleetError):
     """A clear question that no candidate answers."""
 
-    exit_code = 3
+    exit_code, code = 3, "infeasible"
 
 
 class OutOfMemory(Infeasible):
@@ -72,19 +82,19 @@ class OutOfMemory(Infeasible):
 class PolicyViolation(GpufleetError):
     """A threshold that the user set is broken."""
 
-    exit_code = 4
+    exit_code, code = 4, "policy"
 
 
 class DataMissing(GpufleetError):
     """A fact that is needed is not known, or is too old."""
 
-    exit_code = 5
+    exit_code, code = 5, "data_missing"
 
 
 class OurBug(GpufleetError):
     """What nobody foresaw: the one error that no user can mend."""
 
-    exit_code = 1
+    exit_code, code = 1, "bug"
 
     def __init__(self, error: Exception):
         super().__init__(

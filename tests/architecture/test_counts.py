@@ -85,7 +85,7 @@ def test_every_question_begins_somewhere_and_has_its_verb() -> None:
     assert [
         start for start in QUESTIONS.values() if start[-1] != ":" and not source.first_steps(*start.split(":"))
     ] == []
-    verbs = source.texts["cli.verbs"]
+    verbs = source.texts["table"]
     assert [question for question in QUESTIONS if f'Verb("{question.split()[0]}"' not in verbs] == []
 
 

@@ -23,7 +23,7 @@ PHYSICS = (
 
 
 @pytest.mark.parametrize(
-    "module", ["plan", "batch", "fleet", "fit", "estimate", "encoder_service", "plan_changes", "simulation"]
+    "module", ["plan", "job", "fleet", "fit", "estimate", "encoders", "plan_changes", "simulation"]
 )
 def test_a_result_is_read_without_numpy_or_physics(module: str) -> None:
     loaded = subprocess.run(

@@ -22,8 +22,7 @@ from gpufleet.catalog.models import load_model_config, shipped_architecture
 from gpufleet.cli import added_models as command
 from gpufleet.cli import main
 from gpufleet.errors import UsageError
-from gpufleet.inputs.added_models import added_models
-from gpufleet.inputs.model_config import checkpoint_of, read_model
+from gpufleet.inputs.model_config import added_models, checkpoint_of, read_model
 
 ID = "acme/Tiny-1B"
 CONFIG: dict[str, Any] = {

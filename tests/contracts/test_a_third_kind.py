@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gpufleet.answers.asked import Asked
 from gpufleet.answers.job_plan import ANY_JOB, JobContext
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import ANY_SERVICE, Context
 from gpufleet.api.answered import answered_job, answered_service
 from gpufleet.api.demands import purse_of, with_slack

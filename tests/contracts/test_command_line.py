@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.cli.options import is_group, sub_verbs
-from gpufleet.cli.verbs import EXAMPLES, SUCH_AS, VERBS, Verb
+from gpufleet.table import EXAMPLES, SUCH_AS, VERBS, Verb
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -14,9 +14,8 @@ from tests.conftest import REPOSITORY, RunGpufleet
 
 from gpufleet.domain.currency import Currency
 from gpufleet.report.money import in_words, page_in_shown_currency
-from gpufleet.report.numbers import roughly, usd, usd_per_hour, usd_per_month
+from gpufleet.report.numbers import roughly, show_money_in, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Page
-from gpufleet.report.shown_currency import show_money_in
 
 LOAD = ("--rate", "5/s", "--in", "1000", "--out", "200")
 SERVE = ("plan", "serve", "llama-3.1-8b", *LOAD, "--clouds", "aws,gcp")

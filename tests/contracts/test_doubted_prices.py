@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 import gpufleet
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.cli import main

@@ -17,8 +17,7 @@ from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.plan_files import PLANNED_AGAIN, notes_on_file, plan_in
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
-from gpufleet.inputs.plan_file import read_plan
-from gpufleet.inputs.plan_laws import WITHOUT_SEAL
+from gpufleet.inputs.plan_file import WITHOUT_SEAL, read_plan
 from gpufleet.provenance import SUPPOSED
 from gpufleet.results.plan import ServePlan
 from gpufleet.results.seal import SEAL, seal_of, unlike_its_seal

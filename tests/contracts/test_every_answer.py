@@ -6,13 +6,16 @@ import json
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.contracts.test_seed_training import trained
-from tools.stub import stubs
+from tools.stub import PAGE, page, stubs
 
 import gpufleet
+from gpufleet.api.plan_basis import request_words
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.asking import Typed
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile
@@ -28,6 +31,7 @@ LLAMA = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32,
     "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
 }  # fmt: skip
+BENCHMARK = Path(__file__).resolve().parents[2] / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv"
 DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
 
 
@@ -59,6 +63,7 @@ Example = Callable[[Callable[[str], Answer], Callable[[str, Answer], str], Path]
 EXAMPLES: dict[str, Example] = {
     "fit": lambda *_: gpufleet.fit(MODEL, "L4:1", "4k", precision="fp8"),
     "fit_training": lambda *_: gpufleet.fit_training(MODEL, "RTX-4090", "qlora", rank=8),
+    "calibrate_stack": lambda *_: gpufleet.calibrate_stack([BENCHMARK]),
     "estimate": lambda *_: gpufleet.estimate(MODEL, "L4:1", batch=2, engine="vllm", **LOAD),
     "estimate_encoder": lambda *_: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens=128),
     "estimate_training": lambda *_: trained("gpt2", "L4:1").found,
@@ -112,7 +117,8 @@ TYPED = {
     "autoscale": {"plan", "trace", "cold_start"},
 }
 WITHOUT_MONEY = {
-    "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training", "plan_schedule", "replay_schedule",
+    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training",
+    "plan_schedule", "replay_schedule",
 }  # fmt: skip
 QUESTION = pytest.mark.parametrize("question", [row.function for row in QUESTIONS])
 
@@ -128,8 +134,9 @@ def test_rows_name_what_is_there() -> None:
     assert sorted(HOMES) == gpufleet.__all__
 
 
-def test_stubs_are_made_from_the_table() -> None:
-    assert {path: path.read_text(encoding="utf-8") for path in stubs()} == stubs()
+def test_stubs_and_the_page_of_functions_are_made_from_the_table() -> None:
+    made = {**stubs(), PAGE: page()}
+    assert {path: path.read_text(encoding="utf-8") for path in made} == made
 
 
 @QUESTION
@@ -217,3 +224,59 @@ def test_a_word_that_is_missing_or_out_of_range_is_refused_in_python_too(ask: Ca
 def test_the_same_question_has_the_same_hash_and_another_has_another() -> None:
     one, same, other = (gpufleet.fit(MODEL, "L4:1", context) for context in ("4k", "4k", "8k"))
     assert one.input_hash == same.input_hash != other.input_hash
+
+
+def test_another_price_of_the_same_source_and_day_is_another_hash() -> None:
+    tables = load_catalog()
+    doubled = tuple(offer.at_price_ratio(2.0) for offer in tables.offers)
+    was, now = (
+        gpufleet.fit("llama-3.3-70b", "L4:1", catalog=each) for each in (tables, replace(tables, offers=doubled))
+    )
+    assert was.price_sources == now.price_sources != []
+    assert was.input_hash != now.input_hash
+
+
+SERVICE = {"rate": "4/s", "in": "500", "out": "100", "gpus": "L4,L40S", "clouds": "gcp"}
+REQUEST = gpufleet.ServeRequest(MODEL, 4.0, 500.0, 100.0, gpus=["L4", "L40S"], clouds=["gcp"])
+
+
+@pytest.mark.parametrize(
+    ("by_option", "by_field"),
+    [
+        (
+            lambda: gpufleet.fit_training(MODEL, "RTX-4090", seq="2k", modules="q,v"),
+            lambda: gpufleet.fit_training(MODEL, "RTX-4090", sequence_tokens=2048.0, modules=["q", "v"]),
+        ),
+        (
+            lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", **{"in": "128"}),
+            lambda: gpufleet.estimate_encoder("bge-base-en-v1.5", "L4", input_tokens=128.0),
+        ),
+        (
+            lambda: gpufleet.compare(MODEL, "L4", "L40S", **SERVICE),
+            lambda: gpufleet.compare(REQUEST, "L4", "L40S"),
+        ),
+        (
+            lambda: gpufleet.plan_mix(MODEL, quota="L4=8,L40S=4", time_limit="0", **SERVICE),
+            lambda: gpufleet.plan_mix(REQUEST, quotas=["L4=8", "L40S=4"], time_limit_s=0.0),
+        ),
+        (
+            lambda: gpufleet.plan_regions(MODEL, users="eu=60%,us=40%", year="2024", time_limit="0", **SERVICE),
+            lambda: gpufleet.plan_regions(REQUEST, users=["eu=60%", "us=40%"], year=2024, time_limit_s=0.0),
+        ),
+    ],
+)
+def test_a_word_is_called_as_its_option_or_as_its_field(
+    by_option: Callable[[], Answer], by_field: Callable[[], Answer]
+) -> None:
+    assert by_option().to_json() == by_field().to_json()
+
+
+def test_words_of_one_service_are_of_no_several() -> None:
+    with pytest.raises(UsageError, match="'headroom'"):
+        gpufleet.plan_mix([REQUEST, REQUEST], headroom=0.5)
+
+
+def test_what_a_plan_rests_on_holds_nothing_that_nobody_said() -> None:
+    assert REQUEST.notes == ()
+    asked = replace(REQUEST, notes=[], from_config=frozenset())
+    assert request_words(asked) == request_words(REQUEST)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from tests.corpus.asked import of_command
+from tests.corpus.commands import commands
 
 from gpufleet.cli.answered import answered
 from gpufleet.mcp import desk, verb
@@ -20,7 +20,8 @@ from gpufleet.mcp.short_answer import COLUMNS, MOST_LINES, shortened
 from gpufleet.mcp.tool_words import TOOLS, input_schema, question, words_of_tool
 
 pytest.importorskip("mcp")
-from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp import ClientSession
+from tests.corpus.faces import ASSISTANT, LINE, Outcome, assistant, by_assistant, typed
 
 SERVED = {"model": "llama-3.1-8b", "rate": "5/s", "in": 500, "out": "100", "gpus": ["L4", "L40S"]}
 CONFIG = {
@@ -43,6 +44,11 @@ GOOD: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "prices": ("catalog_search", {"table": "prices", "gpu": ["H100"]}),
     "none": ("plan_serve", {**SERVED, "slo": "ttft.p95<1ms"}),
 }
+AS_TYPED = (
+    "fit", "fit-no-room", "estimate-batch", "catalog-gpus", "encoder-serve", "wrong-model", "wrong-gpu", "wrong-rate",
+    "wrong-missing-in", "wrong-key",
+)  # fmt: skip
+"""Commands of the corpus that a tool says too."""
 ABOUT_A_PLAN = ("explain", "what_would_change", "compare")
 BAD: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "unknown word": ("fit", {"model": "llama-3.1-8b", "gpu": "L4:1"}),
@@ -67,27 +73,23 @@ BAD: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def parameters() -> StdioServerParameters:
-    """The command as an assistant starts it."""
-    return StdioServerParameters(command=sys.executable, args=["-m", "gpufleet", "mcp"], env=dict(os.environ))
-
-
 async def asked() -> dict[str, Any]:
     """Everything that is asked of one server."""
     found: dict[str, Any] = {}
-    with Path(os.devnull).open("w") as nowhere:
-        async with stdio_client(parameters(), errlog=nowhere) as lines, ClientSession(*lines) as session:
-            await session.initialize()
-            found["tools"] = (await session.list_tools()).tools
-            for name, (tool, words) in {**GOOD, **BAD}.items():
-                found[name] = await session.call_tool(tool, dict(words))
-            plan = found["serve"].structured_content["plan"]
-            for tool in ABOUT_A_PLAN:
-                words = {"sides": [plan, plan]} if tool == "compare" else {"plan": plan}
-                found[f"{tool} of a plan"] = await session.call_tool(tool, words)
-            found["order"] = await ping_while_a_question_runs(session, plan)
-            found["withdrawn after s"] = await withdrawn(session, plan)
-            found["after"] = await session.call_tool(*GOOD["fit"])
+    async with assistant() as session:
+        found["tools"] = (await session.list_tools()).tools
+        for name, (tool, words) in {**GOOD, **BAD}.items():
+            found[name] = await session.call_tool(tool, dict(words))
+        plan = found["serve"].structured_content["plan"]
+        for tool in ABOUT_A_PLAN:
+            words = {"sides": [plan, plan]} if tool == "compare" else {"plan": plan}
+            found[f"{tool} of a plan"] = await session.call_tool(tool, words)
+        for name in AS_TYPED:
+            command = of_command(commands()[name])
+            found[f"typed {name}"] = await by_assistant(session, command, command.body)
+        found["order"] = await ping_while_a_question_runs(session, plan)
+        found["withdrawn after s"] = await withdrawn(session, plan)
+        found["after"] = await session.call_tool(*GOOD["fit"])
     return found
 
 
@@ -172,15 +174,12 @@ def test_what_is_wrong_is_said_by_its_parts(name: str, words: object, replies: d
     assert len(reply.content[0].text) < 4_000
 
 
-@pytest.mark.parametrize("name", ["serve", "batch", "estimate", "fit"])
-def test_figures_are_those_of_the_command_line(name: str, replies: dict[str, Any]) -> None:
-    tool = next(tool for tool in TOOLS if tool.name == GOOD[name][0])
-    asked = question(tool, GOOD[name][1], {})
-    typed = json.loads(answered([*asked.words, "-o", "json"], asked.files).text)
-    for figure in replies[name].structured_content["figures"]:
-        shown = typed["deployments"][0] if "deployments" in typed else typed
-        value = shown[figure["name"]]
-        assert figure["value"] == pytest.approx(value["value"] if isinstance(value, dict) else value, rel=1e-12)
+@pytest.mark.parametrize("name", AS_TYPED)
+def test_an_assistant_is_told_as_the_command_line_says(name: str, replies: dict[str, Any]) -> None:
+    asked = of_command(commands()[name])
+    told = Outcome.of(asked, {LINE: typed(asked, asked.body), ASSISTANT: replies[f"typed {name}"]})
+    assert told.differences == []
+    assert set(told.told) == {LINE, ASSISTANT}
 
 
 def test_that_nothing_will_do_is_an_answer(replies: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import gpufleet
 from gpufleet.cli import main
-from gpufleet.results.online_schedule import OnlineSchedule
+from gpufleet.results.schedule import OnlineSchedule
 
 QUEUE = """
 pools: {a: {gpu: L4, gpus: 2}, c: {gpu: L4, gpus: 4, kind: on-demand, price: 0.8/h}}

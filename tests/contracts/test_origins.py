@@ -15,14 +15,14 @@ from gpufleet.api.mixes import plan_mix
 from gpufleet.api.schedule import inputs_of as inputs_of_schedule
 from gpufleet.api.spoken import spoken
 from gpufleet.ask.spot import words as spot
-from gpufleet.compat.rules_today.memory import MemoryQuestion, memory_answer
+from gpufleet.compat.rules_today import questions as rules
+from gpufleet.compat.rules_today.memory import memory_answer
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.questions import autoscale, estimate, fields, mix, regions, schedule, simulation, training
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import Request, words_of
+from gpufleet.questions import autoscale, catalog, estimate, fields, mix, regions, schedule, simulation, training
+from gpufleet.questions.words import Request, filled, words_of
 from gpufleet.results.base import Input
 
-MODULES = (autoscale, estimate, fields, mix, regions, schedule, simulation, spot, training)
+MODULES = (autoscale, catalog, estimate, fields, mix, regions, rules, schedule, simulation, spot, training)
 KNOWN = {k for m in MODULES for k in vars(m).values() if isinstance(k, type) and issubclass(k, Request)}
 KINDS = sorted((k for k in KNOWN if not k.__subclasses__()), key=lambda kind: kind.__name__)
 USUAL = [
@@ -82,8 +82,7 @@ def of_schedule(**said: Any) -> list[Input]:
 
 
 def of_rule(**said: Any) -> list[Input]:
-
-    return memory_answer(filled(MemoryQuestion(), **said)).inputs
+    return memory_answer(filled(rules.MemoryQuestion(), **said)).inputs
 
 
 @pytest.mark.parametrize(

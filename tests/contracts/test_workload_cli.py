@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Planned, RunGpufleet
 
 from gpufleet.cli import main
-from gpufleet.cli.verbs import SUCH_AS
+from gpufleet.table import SUCH_AS
 
 Ask = Callable[..., tuple[int, str]]
 BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "6h")

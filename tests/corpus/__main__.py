@@ -3,6 +3,7 @@
     python -m tests.corpus record DIR [NAME...]             ask all, or these; what they answer goes to DIR
     python -m tests.corpus compare BEFORE AFTER [--named FILE]   exit code 0 where nothing differs but what is named
     python -m tests.corpus frozen [--write [NAME...]]       the structures that the suite compares, or renew them
+    python -m tests.corpus faces [NAME...]                  command line, Python, HTTP and assistants answer alike
 
 Another version of the program is asked with these commands and files by PYTHONPATH=ITS/src python -m tests.corpus.
 A line of FILE names what is meant to change: a command (or spot-*) and a regular expression found in the differing
@@ -66,6 +67,19 @@ def frozen(names: list[str] | None) -> int:
     return 1 if found else 0
 
 
+def faces(names: list[str]) -> int:
+    """Print how faces differ, and a row for each kind of question."""
+    from tests.corpus.faces import Outcome, all_faces, rows
+
+    def heard(each: Outcome) -> None:
+        for line in each.differences:
+            print(f"{each.asked.name}  {line}", flush=True)
+
+    found = all_faces(names, heard)
+    print(*rows(found), sep="\n")
+    return 1 if any(each.differences for each in found) or not found else 0
+
+
 def told() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -78,12 +92,16 @@ def told() -> int:
     comparing.add_argument("--named", type=Path)
     freezing = verbs.add_parser("frozen")
     freezing.add_argument("--write", nargs="*", metavar="NAME")
+    verbs.add_parser("faces").add_argument("names", nargs="*")
     asked = parser.parse_args()
     if asked.verb == "record":
         with_one_order_of_sets()
         return record(asked.folder, asked.names)
     if asked.verb == "compare":
         return compare(asked.before, asked.after, asked.named)
+    if asked.verb == "faces":
+        with_one_order_of_sets()
+        return faces(asked.names)
     return frozen(asked.write)
 
 

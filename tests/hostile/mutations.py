@@ -14,8 +14,8 @@ from tests.hostile.valid_questions import SAID
 from typer.main import get_command
 
 from gpufleet.cli.options import is_group, sub_verb, sub_verbs
-from gpufleet.cli.verbs import VERBS
 from gpufleet.results.seal import SEAL, seal_of
+from gpufleet.table import VERBS
 
 HUGE = (
     "0", "-1", "-0", "1e308", "1e-308", "1e300", "1e-300", "1e999", "nan", "inf", "-inf", "9" * 40, "9" * 400,

@@ -50,7 +50,7 @@ def wait() -> None:
 '''
 START = """
 import signal, sys
-import gpufleet.cli.verbs as verbs
+import gpufleet.table as verbs
 signal.signal(signal.SIGINT, signal.default_int_handler)
 verbs.VERBS = (*verbs.VERBS, verbs.Verb("toy", "toy_verb", "A toy."))
 from gpufleet.cli import main

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpufleet.cli.verbs import VERBS
+from gpufleet.table import VERBS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LONGEST_MESSAGE = 1000

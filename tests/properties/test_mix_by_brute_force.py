@@ -13,7 +13,7 @@ import pytest
 from tests.effort import cases
 from tests.properties.random_questions import Dice, shipped
 
-from gpufleet.answers.mix import mixed_deployment
+from gpufleet.answers.decoder_service import mixed_deployment
 from gpufleet.api import ServeRequest
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of, serve_question

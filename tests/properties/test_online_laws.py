@@ -11,8 +11,9 @@ import pytest
 from tests.properties.random_schedules import SLOT_S, random_grid
 from tests.properties.schedule_checker import violations
 
-from gpufleet.answers.online_schedule import jain_index, outcome_of, ranked
+from gpufleet.answers.online_schedule import outcome_of, ranked
 from gpufleet.domain.schedule import DayPrices, Outage, Piece, Pool, Run, ScheduledJob, Way
+from gpufleet.optimize.schedule.measures import jain_index
 from gpufleet.optimize.schedule.online import (
     Backfill,
     FirstInFirstOut,
@@ -22,7 +23,7 @@ from gpufleet.optimize.schedule.online import (
 )
 from gpufleet.optimize.schedule.relaxations import relaxations_of
 from gpufleet.optimize.schedule.replanning import Replanning
-from gpufleet.results.online_schedule import PolicyOutcome
+from gpufleet.results.schedule import PolicyOutcome
 from gpufleet.simulate.job_queue import JobQueue, QueuePolicy, Selection, replay_queue
 
 H = 3600.0

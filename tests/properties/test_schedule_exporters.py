@@ -18,7 +18,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.deploy.kueue_jobs import kueue_manifests
 from gpufleet.deploy.skypilot_jobs import sky_tasks
 from gpufleet.deploy.slurm_jobs import slurm_script
-from gpufleet.inputs.schedule_laws import broken_laws
+from gpufleet.inputs.schedule_file import broken_laws
 from gpufleet.results.schedule import SchedulePlan
 
 SCHEDULES = cases(120, 300)

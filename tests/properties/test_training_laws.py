@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpufleet.answers.training_estimate import flop_per_token, speed_figures
+from gpufleet.answers.training_estimate import speed_figures
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import is_shipped_encoder, model_names, shipped_architecture
@@ -44,7 +44,7 @@ from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.optimize.training_search import fastest
 from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_kernels import KernelModel
-from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training_time import TrainingTime, flop_per_token, tokens_per_s_per_gpu
 
 TABLES = load_catalog()
 CALIBRATION = calibration_of(TABLES)

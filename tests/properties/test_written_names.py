@@ -31,7 +31,7 @@ from gpufleet.report.html import page_as_html
 from gpufleet.report.launch import file_lines
 from gpufleet.report.markup import marked_up
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 from gpufleet.results.schedule import SchedulePlan
 
 HOSTILE = (

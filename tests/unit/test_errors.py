@@ -15,6 +15,13 @@ def test_an_error_says_problem_found_expected_and_hint_in_one_breath() -> None:
     assert str(error) == "cannot read a rate; found '50'; expected '50/s'. Rates have a unit."
 
 
+def test_each_kind_of_error_has_a_code_of_its_own() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, GpufleetError)]
+    own = {kind: kind.code for kind in kinds if "code" in vars(kind)}
+    assert len(set(own.values())) == len(own) == 7
+    assert errors.OutOfMemory("no room").code == "infeasible"
+
+
 def test_a_missing_part_leaves_no_trace() -> None:
     assert str(UsageError("no GPU")) == "no GPU."
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tools.browser import chromium, what_is_wrong
 
-from gpufleet.web.words import Takes, questions
+from gpufleet.cli.verb_words import Takes, questions
 
 PAGE = {"accept": "text/html"}
 ANSWERED = "/ask/fit?model=llama-3.1-8b&gpus=L4:1"

@@ -2,116 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
+import os
 import zipfile
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import pytest
-from tests.hostile.valid_questions import SERVE, Question, valid_questions
+from tests.corpus.asked import of_command
+from tests.corpus.commands import commands
+from tests.corpus.faces import ALONE, Outcome, at_once
+from tests.corpus.faces import WRONG as OF_WRONG
 from tests.web.serving import LLAMA
 
-from gpufleet.cli.answered import answered
-from gpufleet.web import words
-from gpufleet.web.problems import CODES, field_of
-from gpufleet.web.words import Takes, questions
+from gpufleet.cli.verb_words import questions
+from gpufleet.web.problems import field_of
 
-KINDS = ("words", "config.json", "workload", "trace", "measurements", "plan.json", "jobs", "answers")
-SLOW = {"catalog/models", "rules/runtime", "rules/right-size", "regions", "simulate"}
-ASKED = [path for path in questions() if path not in SLOW]
-FEWEST_QUESTIONS, EACH_OF_A_VERB = 30, 1
-
-
-def said_of(question: Question) -> tuple[str, dict[str, Any]] | None:
-    """A command line as a body; None where it is no question of the server: a folder, an output."""
-    path = next((p for p in ASKED if tuple(p.split("/")) == question.words[: p.count("/") + 1]), None)
-    if path is None or question.environment or any("/" in name for name in question.files) or "-o" in question.words:
-        return None
-    known = {f"--{n}": w for w in questions()[path].words for n in (w.name, *w.aliases)}
-    places = [word for word in questions()[path].words if word.flag is None]
-    said: dict[str, Any] = {}
-    rest = list(question.words[path.count("/") + 1 :])
-    while rest:
-        typed = rest.pop(0)
-        word = known.get(typed) if typed.startswith("--") else places[0] if places[0].is_list else places.pop(0)
-        if word is None:
-            return None
-        value: Any = True if word.takes is Takes.FLAG else rest.pop(0) if typed.startswith("--") else typed
-        value = True if word.takes is Takes.WRITTEN else value
-        content = question.files.get(value) if isinstance(value, str) else None
-        value = value if content is None else {"name": value, "content": content}
-        said[word.name] = [*said.get(word.name, []), value] if word in places and word.is_list else value
-    return path, said
+VALID = (
+    "fit", "fit-lora", "fit-no-room", "estimate-batch", "encode", "rules-memory", "rules-scaling", "catalog-gpus",
+    "catalog-tokens", "catalog-discounts", "catalog-prices", "catalog-coverage", "compare", "serve-fixed",
+    "workload-service", "trace-plain", "encoder-serve", "spot-fleet",
+)  # fmt: skip
+WRONG = (
+    "wrong-model", "wrong-gpu", "wrong-cloud", "wrong-engine", "wrong-rate", "wrong-rate-unit", "wrong-tokens",
+    "wrong-slo", "wrong-missing-model", "wrong-missing-gpus", "wrong-kind-of-file", "wrong-config",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def valid(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, Any], Question]]:
-    """Thirty and more valid questions: no more than a few of a verb for each kind of file."""
-    folder = tmp_path_factory.mktemp("plans")
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        by_kind = valid_questions(folder)
-    found = []
-    by_kind["words"].append(Question(("mix", *SERVE[2:])))
-    for kind in KINDS:
-        seen: dict[str, int] = {}
-        for question in by_kind[kind]:
-            body = said_of(question)
-            if body is not None and seen.setdefault(body[0], 0) < EACH_OF_A_VERB:
-                seen[body[0]] += 1
-                found.append((*body, question))
-    return found
-
-
-def test_valid_questions_are_answered_as_on_the_command_line(
-    client: httpx.Client, valid: list[tuple[str, dict[str, Any], Question]]
-) -> None:
-    assert len(valid) >= FEWEST_QUESTIONS
-    assert {path.split("/")[0] for path, *_ in valid} == {path.split("/")[0] for path in ASKED}
-    for path, said, question in valid:
-        typed = answered([*question.words, "-o", "json"], {n: c.encode() for n, c in question.files.items()})
-        asked = client.post(f"/api/v1/{path}", json=said)
-        code = asked.headers.get("x-exit-code")
-        assert (asked.status_code, code) == (200, str(typed.code)), (question.words, asked.text)
-        answer = asked.json()
-        assert set(answer.pop("further_files", {}).values()) == set(typed.files.values())
-        assert answer == json.loads(typed.text), question.words
-
-
-WRONG: list[tuple[str, Mapping[str, Any], str | None]] = [
-    ("fit", {"model": "llama-3.1-8x", "gpus": "L4:1"}, "model"),
-    ("fit", {"model": "llama-3.1-8b", "gpus": "L5:1"}, "gpus"),
-    ("plan/serve", {"model": "llama-3.1-8b", "rate": "5x", "in": 100, "out": 10}, "rate"),
-    ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": "long", "out": 10}, "in"),
-    ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "clouds": "awz"}, "clouds"),
-    ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "slo": "ttft<"}, "slo"),
-    ("plan/serve", {"model": "llama-3.1-8b", "rate": "5/s", "in": 100, "out": 10, "headroom": "much"}, "headroom"),
-    (
-        "estimate",
-        {"model": "llama-3.1-8b", "gpus": "L4:1", "in": 100, "out": 9, "batch": 1, "engine": "vlm"},
-        "engine",
-    ),
-    ("estimate", {"model": "llama-3.1-8b", "gpus": "L4:1"}, None),
-    ("simulate", {"model": "llama-3.1-8b", "gpus": "H100:1", "rate": "5/s"}, None),
-    ("catalog/prices", {"limit": 0}, "limit"),
-    ("explain", {}, "plan"),
-]
-
-
-@pytest.mark.parametrize(("path", "said", "field"), WRONG, ids=lambda value: str(value)[:40])
-def test_wrong_questions_are_told_as_on_the_command_line(
-    client: httpx.Client, path: str, said: Mapping[str, Any], field: str | None
-) -> None:
-    typed = answered(words.line_of(questions()[path], said, "json").arguments).error
-    told = client.post(f"/api/v1/{path}", json=said)
-    assert typed is not None
-    assert (told.status_code, told.headers["content-type"]) == (422, "application/problem+json")
-    problem = told.json()
-    assert (problem["code"], problem["detail"]) == (CODES[type(typed)], str(typed))
-    assert (problem["hint"], problem["expected"]) == (typed.hint, typed.expected)
-    assert field is None or problem["field"] == field
+@pytest.mark.parametrize("name", [*VALID, *WRONG])
+def test_command_line_python_and_http_answer_alike(client: httpx.Client, name: str, tmp_path: Path) -> None:
+    asked = of_command(commands()[name])
+    assert asked is not None
+    assert asked.body is not None
+    with patch.dict(os.environ, ALONE):
+        found = Outcome.of(asked, at_once(client, asked, asked.body, tmp_path / name))
+    assert found.differences == []
+    assert (found.kind == OF_WRONG) is (name in WRONG)
 
 
 def test_a_field_is_told_only_where_it_is_one() -> None:

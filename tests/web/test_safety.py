@@ -26,12 +26,10 @@ import pytest
 from tests.hostile.mutations import HOSTILE
 from tests.web.serving import ENDLESS, LLAMA, PATIENCE_S, serving
 
-from gpufleet.cli.usage import NO_MEMORY
-from gpufleet.errors import UsageError
+from gpufleet.cli.usage import as_user_error
+from gpufleet.cli.verb_words import Takes, questions
 from gpufleet.web import bodies, jobs
 from gpufleet.web.guard import COOKIE, LOOPBACK, Rights
-from gpufleet.web.problems import code_of
-from gpufleet.web.words import Takes, questions
 from gpufleet.web.workers import Limits
 
 FIT = "/api/v1/fit"
@@ -335,7 +333,8 @@ except MemoryError:
 def test_memory_beyond_the_bound_is_refused_and_told_as_too_large() -> None:
     done = subprocess.run([sys.executable, "-c", BOUND], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "refused"
-    assert code_of(UsageError(NO_MEMORY)) == "too_large"
+    assert (told := as_user_error(MemoryError())) is not None
+    assert told.code == "too_large"
 
 
 def test_questions_beyond_those_that_wait_are_refused(guarded: httpx.Client) -> None:

@@ -11,41 +11,48 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from gpufleet.cli.options import is_group, sub_verb, sub_verbs
-from gpufleet.cli.verbs import VERBS
+from gpufleet.cli.options import sub_verb
+from gpufleet.cli.verb_words import Question, Takes, line_of, questions
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.table import NOT_ASKED, VERBS
 from gpufleet.web.bodies import RESERVED
-from gpufleet.web.words import NOT_ASKED, Question, Takes, line_of, questions, takes_of
 
 PATH_LIKE = re.compile(r"FILE|DIR|PATH|FOLDER|\b[A-Za-z]+\.[a-z]+\b")
 SERVE = questions()["plan/serve"]
 FILE = {"name": "w.yaml", "content": "model: llama-3.1-8b\n"}
 
 
-def every_parameter() -> Iterator[tuple[str, Any]]:
+def every_parameter() -> Iterator[tuple[Question, Any]]:
     """Options and arguments of every verb that is asked, as their parser knows them."""
-    for verb in VERBS:
-        if (verb.name,) not in NOT_ASKED:
-            app = import_module(verb.module).app
-            for name in sub_verbs(app) if is_group(app) else ("",):
-                alone: Any = sub_verb(app, name) if name else app
-                yield from ((f"{verb.name} {name}".strip(), parameter) for parameter in get_command(alone).params)
+    for question in questions().values():
+        name, *sub = question.verb
+        app = import_module(next(verb.module for verb in VERBS if verb.name == name)).app
+        alone: Any = sub_verb(app, sub[0]) if sub else app
+        yield from ((question, parameter) for parameter in get_command(alone).params)
 
 
 def test_what_looks_like_a_path_is_no_text() -> None:
-    path_like = [(of, p) for of, p in every_parameter() if PATH_LIKE.search(p.metavar or "")]
+    path_like = [(question, p) for question, p in every_parameter() if PATH_LIKE.search(p.metavar or "")]
     assert len(path_like) > 50
     assert {
-        p.opts[0] for _, p in path_like if takes_of(p.opts[0], p.metavar.strip("[]"), is_flag=False) is Takes.TEXT
+        p.opts[0]
+        for question, p in path_like
+        for word in question.words
+        if word.name in (p.name, p.opts[0].removeprefix("--")) and word.takes is Takes.TEXT
     } == set()
+
+
+def test_a_model_may_be_the_content_of_its_config_everywhere() -> None:
+    assert {(q.path, w.name) for q in questions().values() for w in q.words if w.metavar == "MODEL"} == {
+        (q.path, w.name) for q in questions().values() for w in q.words if w.metavar == "MODEL" and w.may_be_file
+    }
 
 
 @pytest.mark.parametrize(
     ("takes", "names"),
     [
         (Takes.READ, "file fleet jobs plan rates replay spot-trace trace workload"),
-        (Takes.WRITTEN, "per-request picture routing rows rules spot-fleet"),
-        (Takes.ABSENT, ""),
+        (Takes.WRITTEN, "per-request picture routing rows rules save spot-fleet"),
     ],
 )
 def test_words_of_files_are_those_that_somebody_thought_about(takes: Takes, names: str) -> None:
@@ -59,9 +66,7 @@ def test_no_word_is_a_folder_an_output_or_fetched() -> None:
 
 def test_every_verb_that_answers_is_a_question() -> None:
     asked = {question.verb[0] for question in questions().values()}
-    assert {verb.name for verb in VERBS} - asked == {name for (name, *_) in NOT_ASKED if name != "catalog"} & {
-        verb.name for verb in VERBS
-    }
+    assert {verb.name for verb in VERBS} - asked == {name for name in NOT_ASKED if " " not in name}
     assert {"plan/serve", "rules/right-size", "catalog/token-prices", "spot"} <= set(questions())
     assert "catalog/update" not in questions()
 

@@ -17,7 +17,7 @@ from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.records import dataclass
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.encoders import EncoderEstimate
 from gpufleet.units import GIB, parse_duration
 
 SEQUENCES_PER_S = Quantity("sequences_per_s", "value", "sequences/s")

@@ -25,8 +25,8 @@ from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.errors import UsageError
+from gpufleet.inputs.gpu_request import PoolRequest
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.request_runs import MEAN, draws_for, times_of, together
 from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate

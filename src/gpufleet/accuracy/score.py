@@ -7,25 +7,45 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
+from gpufleet.accuracy.clients.read import (
+    KIND as RUNS,
+)
+from gpufleet.accuracy.clients.read import (
+    as_measurements,
+    doubts_of,
+    files_in,
+    is_result,
+    read_runs,
+    read_table,
+)
+from gpufleet.accuracy.clients.run import Run
 from gpufleet.accuracy.figures import Quantity, RowLabels, RowScores, one_line
 from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
+from gpufleet.accuracy.loaded_rows import replica_row
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.pools import replay_disagg_point, score_disagg_point
+from gpufleet.accuracy.precisions import weight_precision_of
 from gpufleet.accuracy.seen_rows import ROW as ROW_OF_OURS
 from gpufleet.accuracy.seen_rows import how_seen
+from gpufleet.accuracy.serving import Setup
 from gpufleet.accuracy.serving_points import estimate_serving_point, replay_serving_point, score_serving_point
 from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load, steady_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
 from gpufleet.accuracy.training_memory import score_training_memory
 from gpufleet.accuracy.training_throughput import score_training_throughput
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.own_stack import layout_name, model_name
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
-from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, VerdictCounts
+from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, ScoredRun, VerdictCounts
 
 Scorer = Callable[[MeasurementRow, str, ModelFinder], RowScores]
 SCORERS: Mapping[str, Scorer] = {
@@ -38,21 +58,25 @@ SCORERS: Mapping[str, Scorer] = {
     "other_models": score_other_model,
     "training_throughput": score_training_throughput,
     "training_memory": score_training_memory,
+    RUNS: score_under_load,
 }
 REPLAYING: Mapping[str, Scorer] = {
     "serving_points": replay_serving_point,
     "serving_under_load": replay_under_load,
     "serving_points_disagg": replay_disagg_point,
+    RUNS: replay_under_load,
 }
 CLOSED_FORMS: Mapping[str, Scorer] = {
     "serving_points": estimate_serving_point,
     "serving_under_load": steady_under_load,
+    RUNS: steady_under_load,
 }
 REPLAYED_NOTE = (
     "replayed: each row's requests were simulated as they were sent; low and high are the closed form's about its own "
     "figure, applied to the replayed one: what is not known of the hardware and the engine, not how a short run varies"
 )
 NUM_WORST = 10
+NOTHING: Mapping[str, str] = MappingProxyType({})
 ROW = Quantity("row", "", "")
 
 
@@ -62,29 +86,86 @@ def score_files(
     *,
     simulate: bool = False,
     closed_form: bool = False,
+    said: Mapping[str, str] = NOTHING,
+    columns: Mapping[str, str] = NOTHING,
 ) -> AccuracyReport:
-    """Scores of measurement files; models are looked up in `models_folder` before the shipped set.
+    """Scores of measurement files and of results of benchmark clients, or of folders of them.
+
+    Models are looked up in `models_folder` before the shipped set. `said` is what results do not say themselves, as
+    columns of a row of an engine under load; `columns` names columns of one's own by what they are.
 
     With `simulate` kinds of files that say how requests came are replayed, with `closed_form` none is: what plans use.
     Without either each row is answered as an estimate of it would be. Other kinds are scored alike.
     """
     if simulate and closed_form:
         raise UsageError("a row is replayed or not", found="both", expected="--simulate or --closed-form")
-    files = [read_measurements(path) for path in paths]
     models = ModelFinder(None if models_folder is None else Path(models_folder))
     scorers = {**SCORERS, **(REPLAYING if simulate else CLOSED_FORMS if closed_form else {})}
+    read = [(path, runs_of(path, columns)) for path in files_in(paths)]
+    files = [
+        (read_measurements(path) if runs is None else as_measurements(path, runs, said), runs) for path, runs in read
+    ]
     return AccuracyReport(
         files=[
-            score_file(
+            with_runs(
+                score_file(
+                    file,
+                    models,
+                    scorers[file.kind],
+                    is_replayed=simulate and file.kind in REPLAYING,
+                    is_closed_form=closed_form and file.kind in CLOSED_FORMS,
+                ),
                 file,
+                runs or [],
                 models,
-                scorers[file.kind],
-                is_replayed=simulate and file.kind in REPLAYING,
-                is_closed_form=closed_form and file.kind in CLOSED_FORMS,
             )
-            for file in files
+            for file, runs in files
         ]
     )
+
+
+def runs_of(path: Path, columns: Mapping[str, str]) -> list[Run] | None:
+    """The runs of a benchmark in a file; None of a file of measurements."""
+    return read_runs(path) if is_result(path) else read_table(path, columns)
+
+
+def setup_words(row: MeasurementRow, models: ModelFinder) -> dict[str, str]:
+    """Where a run was taken, in the words that factors are kept by; nothing where that cannot be read."""
+    try:
+        setup = Setup.of(replica_row(row), models)
+        weights = weight_precision_of(row) or setup.model.weights.name
+        gpu = resolve_gpu(load_catalog(), setup.layout.gpu).accelerator.name
+        engine = find_engine(setup.engine.name).name
+    except GpufleetError:
+        return {}
+    layout = layout_name(setup.layout.tp, setup.layout.pp, setup.layout.attention_dp)
+    model = model_name(setup.model.name, weights)
+    return {
+        "engine": engine,
+        "engine_version": setup.engine.version or "",
+        "gpu": gpu,
+        "model": model,
+        "layout": layout,
+    }
+
+
+def with_runs(scores: FileAccuracy, file: MeasurementFile, runs: Sequence[Run], models: ModelFinder) -> FileAccuracy:
+    """The scores of a file with those of each of its runs."""
+    of_row: dict[int, list[ScoredFigure]] = {}
+    for figure in scores.figures:
+        of_row.setdefault(figure.row, []).append(figure)
+    told = [
+        ScoredRun(
+            name=run.name,
+            client=run.client,
+            figures=of_row.get(row.line, []),
+            doubts=doubts_of(run, row),
+            lengths=run.lengths,
+            **setup_words(row, models),
+        )
+        for run, row in zip(runs, file.rows, strict=False)
+    ]
+    return scores.model_copy(update={"runs": told})
 
 
 def score_file(

@@ -66,8 +66,8 @@ def six_digits(cell: str) -> str:
 
 
 def how_seen(kind: str, row: MeasurementRow) -> str | None:
-    """Whether fits have seen the figures of a row, other figures of its source, or neither; None of what is counted."""
-    if kind == COUNTED:
+    """Whether fits saw the figures of a row, others of its source, or neither; None of kinds that no fit takes."""
+    if kind not in COLUMNS:
         return None
     marks = marks_of(kind, row)
     if marks and known_figures().issuperset(marks):

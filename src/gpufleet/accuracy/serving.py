@@ -85,7 +85,7 @@ class Load(Lengths, total=False):
 
 def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
     """What the api answers for this row; raises what the api refuses."""
-    return api.estimate(setup.model, gpus_of(setup), **replica_words(row, setup), **load)
+    return api.estimate(setup.model, gpus_of(setup), launch=False, **replica_words(row, setup), **load)
 
 
 def gpus_of(setup: Setup) -> tuple[str, int]:

@@ -27,13 +27,13 @@ def play_result(outcome: Outcome, perfect_hours: float, prices: Prices) -> Polic
     played, hours = outcome.played, outcome.replica_hours
     preset = PRESETS.get(outcome.preset)
     span_hours = len(played.arrivals) * played.tick_s / HOUR
-    return PolicyPlay(
+    return PolicyPlay.made_of(
+        outcome,
+        played,
         policy=outcome.preset,
         title=preset.title if preset else KNOWS,
         source=preset.source if preset else "",
         settings={name: value if value is None else float(value) for name, value in outcome.settings.items()},
-        num_tried=outcome.num_tried,
-        is_tuned=outcome.is_tuned,
         machine_hours=hours,
         gpu_hours=hours * prices.gpus,
         usd=hours * prices.usd_per_hour,
@@ -46,12 +46,9 @@ def play_result(outcome: Outcome, perfect_hours: float, prices: Prices) -> Polic
         kept_ratio_worst_quarter_hour=outcome.worst_quarter,
         cold_requests=outcome.cold,
         unserved_requests=float(played.queue[-1]),
-        scale_ups=played.scale_ups,
-        scale_downs=played.scale_downs,
         mean_machines=hours / span_hours,
         least_machines=int(played.paid.min()),
         most_machines=int(played.paid.max()),
-        meets_target=outcome.meets_target,
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.answers.decoder_service import layout_of
-from gpufleet.answers.job_figures import per_unit, rate_figure, usd_of
-from gpufleet.answers.job_plan import JobContext, JobKind
+from gpufleet.answers.job_plan import JobContext, JobKind, per_unit, rate_figure, usd_of
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.job import JobPlacement
-from gpufleet.results.batch import BatchPlan, JobDeployment
+from gpufleet.results.job import BatchPlan, JobDeployment
 from gpufleet.units import MEGA
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.formulas import PRODUCT, stream_words
+from gpufleet.answers.figures import PRODUCT, spread_figure, stream_words
 from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input
@@ -10,7 +10,7 @@ from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.catalog import PriceRow
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.results.encoders import EncoderEstimate
 from gpufleet.units import HOUR, MEGA
 
 FORMULAS = {
@@ -38,8 +38,6 @@ def encoder_estimate(
     q, s = question, solution
     latency_s, rate = latency_of(q, s), s.batch / s.pass_s * q.num_gpus
     audio_rate = audio_s_per_input(q)
-    total = s.memory.total_bytes(s.batch)
-    low, high = float(total.low), float(total.high)
     terms = pass_terms(s, streams)
     return EncoderEstimate(
         model=q.model.name,
@@ -65,7 +63,7 @@ def encoder_estimate(
         if audio_rate is None
         else cost_figure(price, rate / q.num_gpus * audio_rate / HOUR, s),
         weights_bytes=s.memory.weights_bytes,
-        memory_bytes=Figure(value=float(total.expected), unit="bytes", low=low, high=high, grade="transferred"),
+        memory_bytes=spread_figure(s.memory.total_bytes(s.batch), "bytes", "transferred"),
         device_bytes=s.memory.device_bytes,
         largest_batch=s.memory.largest_batch,
         verdict=s.memory.verdict(s.batch),
@@ -90,7 +88,7 @@ def audio_s_per_input(question: EncoderQuestion) -> float | None:
 
 
 def time_figure(seconds: float, unit: str, solution: EncoderSolution) -> Figure:
-    """A time with its range."""
+    """A time, or what grows as it does, with its range."""
     low, high = seconds * solution.low_ratio, seconds * solution.high_ratio
     return Figure(value=seconds, unit=unit, low=low, high=high, grade=solution.grade.label)
 
@@ -105,9 +103,7 @@ def cost_figure(price: PriceRow | None, amounts_per_s: float, solution: EncoderS
     """USD for one amount that a GPU at full load delivers at this rate; None without a price."""
     if price is None:
         return None
-    usd = float(usd_per_request(price.price_per_gpu_usd_per_hour, amounts_per_s))
-    low, high = usd * solution.low_ratio, usd * solution.high_ratio
-    return Figure(value=usd, unit="USD", low=low, high=high, grade=solution.grade.label)
+    return time_figure(float(usd_per_request(price.price_per_gpu_usd_per_hour, amounts_per_s)), "USD", solution)
 
 
 def pass_terms(solution: EncoderSolution, streams: StreamFormula) -> list[ExplainedTerm]:

@@ -18,7 +18,7 @@ from gpufleet.performance.operations import NOTHING, Operation
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure
-from gpufleet.results.explanation import Ceiling, Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
+from gpufleet.results.estimate import Ceiling, Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
 
 FORMULA = "formula"
 KERNEL_WORDS = {"gemm": "product", "elementwise": "pass"}
@@ -44,7 +44,7 @@ def explanation(
         prefill=prefill,
         goal=goal.value,
         changes=[_change(solved) for solved in fastest(tried, goal)],
-        tried=[_tried(solved) for solved in tried],
+        tried=[TriedChange.made_of(solved, solved.alternative) for solved in tried],
     )
 
 
@@ -116,11 +116,10 @@ def _operation(name: str, operation: Operation, kernels_s: float, owners: _Owner
     each_s, roofline_s, flop = float(o.seconds[0]), float(o.roofline_s[0]), float(o.flop[0])
     over_link = isinstance(o.curves, CollectiveCurves)
     transfer_s = float((o.link_s if over_link else o.memory_s)[0])
-    return ExplainedOperation(
+    return ExplainedOperation.made_of(
+        o,
         name=name,
-        kernel=o.kernel,
         shape={label: float(size[0]) for label, size in o.shape if np.isfinite(size[0])},
-        count=o.count,
         seconds_each=each_s,
         seconds=o.count * each_s,
         share_ratio=o.count * each_s / kernels_s,
@@ -130,9 +129,8 @@ def _operation(name: str, operation: Operation, kernels_s: float, owners: _Owner
         peak_flop_per_s=flop / float(o.compute_s[0]) if flop else None,
         bytes_per_s=float(o.moved_bytes[0]) / transfer_s if transfer_s else 0.0,
         roofline_s=roofline_s,
-        fixed_s=o.fixed_s,
         slowdown_ratio=each_s / (roofline_s + o.fixed_s),
-        bound=str(o.bound[0]),  # type: ignore[arg-type]
+        bound=str(o.bound[0]),
         grade=grade.label,
         curve=curve,
     )
@@ -150,33 +148,18 @@ def _ceilings(question: EstimateQuestion, gpu: Accelerator, operations: Iterable
     return [Ceiling(arithmetic=name, flop_per_s=peak) for name, peak in merged.items()]
 
 
-def _tried(solved: SolvedAlternative) -> TriedChange:
-    return TriedChange(
-        name=solved.alternative.name,
-        tpot_ratio=solved.tpot_ratio,
-        latency_ratio=solved.latency_ratio,
-        throughput_per_gpu_ratio=solved.throughput_per_gpu_ratio,
-    )
-
-
 def _change(solved: SolvedAlternative) -> Change:
     """What an alternative delivers, with ranges of its own."""
     a = solved.alternative
     answer = serving_estimate(a.question, solved.solution, [], [])
     rate, num_gpus = answer.output_tokens_per_s, answer.num_gpus
     low, high = (None if end is None else end / num_gpus for end in (rate.low, rate.high))
-    return Change(
-        name=a.name,
+    return Change.made_of(
+        a,
+        solved,
+        answer,
         gpus=f"{num_gpus}x {answer.gpu}",
-        layout=answer.layout,
-        tpot_s=answer.tpot_s,
-        ttft_s=answer.ttft_s,
-        latency_s=answer.latency_s,
         output_tokens_per_s_per_gpu=Figure(
             value=rate.value / num_gpus, unit="1/s", low=low, high=high, grade=answer.grade
         ),
-        tpot_ratio=solved.tpot_ratio,
-        latency_ratio=solved.latency_ratio,
-        throughput_per_gpu_ratio=solved.throughput_per_gpu_ratio,
-        cost=a.cost,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.terms import explained
+from gpufleet.answers.figures import explained, spread_figure
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.memory.band import Band
@@ -74,12 +74,12 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
         "driver_bytes": float(q.accelerator.memory_bytes) - float(budget.device_bytes),
         "checkpoint_bytes_per_gpu": float(budget.weights_bytes),
         "usable_bytes": float(budget.memory_fraction) * float(budget.device_bytes),
-        "parts": [MemoryPart(name=name, size=_figure(band, "bytes", grade)) for name, band in parts.items()],
-        "total_bytes": _figure(budget.total_bytes, "bytes", grade),
-        "kv_pool_bytes": _figure(budget.kv_pool_bytes, "bytes", grade),
+        "parts": [MemoryPart(name=name, size=spread_figure(band, "bytes", grade)) for name, band in parts.items()],
+        "total_bytes": spread_figure(budget.total_bytes, "bytes", grade),
+        "kv_pool_bytes": spread_figure(budget.kv_pool_bytes, "bytes", grade),
         "kv_bytes_per_user": float(budget.kv_bytes_per_sequence),
         "startup_kv_bytes": float(budget.startup_kv_bytes),
-        "users": _figure(budget.max_sequences, "users", grade) if chosen.fits else None,
+        "users": spread_figure(budget.max_sequences, "users", grade) if chosen.fits else None,
         "short_by_bytes_per_gpu": chosen.short_by_bytes,
         "tpot_floor_s": None if floor is None else Figure(value=floor, unit="s", grade="roofline"),
         "terms": [explained(term) for term in terms],
@@ -91,10 +91,6 @@ def _kv_part(q: FitQuestion, budget: MemoryBudget) -> str:
     if budget.start_decides:
         return "KV cache to start with"
     return "KV cache of the users asked for" if q.batch else "KV cache of one user"
-
-
-def _figure(band: Band, unit: str, grade: str) -> Figure:
-    return Figure(value=float(band.expected), unit=unit, low=float(band.low), high=float(band.high), grade=grade)
 
 
 def _other_setting(other: OtherSetting, report: FitReport) -> results.OtherSetting:
@@ -121,18 +117,17 @@ def _users_by_precision(option: PrecisionOption, report: FitReport) -> UsersByPr
         verdict=report.verdict if is_asked else str(placement.budget.verdict),
         layout=placement.layout.label,
         weights_bytes_per_gpu=float(placement.budget.weights_bytes),
-        users=_figure(placement.budget.max_sequences, "users", q.engine.grade) if placement.fits else None,
+        users=spread_figure(placement.budget.max_sequences, "users", q.engine.grade) if placement.fits else None,
     )
 
 
 def _fitting_change(change: Change, q: FitQuestion) -> FittingChange:
-    bare = FittingChange(
-        what=change.what,
+    bare = FittingChange.made_of(
+        change,
+        change.placement,
         gpus=f"{change.num_gpus}x {q.accelerator.name}",
         layout=change.placement.layout.label,
         verdict=str(change.placement.budget.verdict),
-        users=change.placement.users,
-        lowers_quality=change.lowers_quality,
     )
     return bare if change.offer is None else bare.model_copy(update=_price(change.offer))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.answers.decoder_service import SERVICE
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.market import PricedPlacement

@@ -6,23 +6,18 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of, price_days, price_sources
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.answers.service_plan import Context
-from gpufleet.domain.instance import Instance
-from gpufleet.optimize.certainty import held_confidence, held_together
+from gpufleet.optimize.certainty import held_together
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import Shortfall
-from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import operate
-from gpufleet.optimize.together import SharedMachines, Tenant, Together
+from gpufleet.optimize.together import SharedMachines, Tenant, Together, held_by_models
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
 
@@ -62,39 +57,10 @@ def fleet_plan(
     )
 
 
-def held_by_models(
-    solved: Sequence[tuple[AnyQuestion, AnySolution]], together: Together
-) -> list[tuple[tuple[str, str], float]]:
-    """Of each model what its speed rests on, an engine on a GPU, and how surely it keeps its limits."""
-    kept: dict[int, tuple[Instance, int, int]] = {}
-    for group in together.groups:
-        if group.own is not None:
-            p = group.own.placement
-            kept |= dict.fromkeys(group.models, (p.instance, p.row, p.replicas))
-        if group.shared is not None:
-            kept |= {t.model: (group.shared.instance, t.row, t.replicas) for t in group.shared.tenants}
-    return [held_by_model(solved[model], *kept[model]) for model in sorted(kept)]
-
-
-def held_by_model(
-    solved: tuple[AnyQuestion, AnySolution], instance: Instance, row: int, replicas: int
-) -> tuple[tuple[str, str], float]:
-    """The same of one model on so many replicas of a candidate."""
-    question, solution = solved
-    found, demand, copies = solution.found, question.demand, solution.copies
-    bounds = copies.time_ratios(found.curves.batch[np.maximum(found.best, 0)])
-    rate = demand.workload.rate_requests_per_s / replicas
-    return (copies.engine(row), instance.accelerator), held_confidence(found, row, rate, bounds, demand.confidence)
-
-
 def missing_machines(found: Shortfall) -> MissingMachines:
     """An offer of which too little can be had."""
-    offer = found.offer
-    return MissingMachines(
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        price_kind=offer.price_kind.value,
+    return MissingMachines.made_of(
+        found.offer,
         can_be_had=round(found.can_be_had),
         needed=math.ceil(found.needed),
         gpu_quota=None if found.quota is None else found.quota.name,
@@ -116,12 +82,11 @@ def tenant_plan(tenant: Tenant, question: WriterQuestion, solution: WriterSoluti
     context, row, copies = Context.of(question, solution), tenant.row, solution.copies
     running = operate(solution.found, row, question.demand.workload.rate_requests_per_s / tenant.replicas)
     grade, floors_s = context.grades[row].label, copies.floors_s(row)
-    return TenantPlan(
+    return TenantPlan.made_of(
+        tenant,
         latency=latency_figures(solution.found, row, running, context.bounds, grade, floors_s),
         plan=tenant.model,
         model=question.model.name,
-        replicas=tenant.replicas,
         layout=solution.copies.layout(tenant.row).label,
         weight_format=solution.copies.weights(tenant.row),
-        gpus_per_replica=tenant.gpus_per_replica,
     )

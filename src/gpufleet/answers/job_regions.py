@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.answers.figures import spread_figure
+from gpufleet.answers.plan_parts import machines_of, price_sources
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
-from gpufleet.answers.price_sources import price_sources
 from gpufleet.answers.regions import RegionFacts, known_of_region
-from gpufleet.answers.rented import machines_of
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.job_regions import JobAt, JobWay, Judged, RegionKey
 from gpufleet.optimize.market import effective_price
@@ -58,7 +57,7 @@ def job_region_plan(told: JobFacts) -> JobRegionPlan:
         job=job_words(plan),
         deadline_s=plan.deadline_s,
         ways=[f"{way.machines}x {way.instance.cloud} {way.instance.name}" for way in told.ways],
-        planned=OfferedMachines(**{name: getattr(plan.deployments[0], name) for name in OfferedMachines.model_fields}),
+        planned=OfferedMachines.made_of(plan.deployments[0]),
         moved=told.moved,
         regions=rows,
         changes=[LeastChange(limit=n, asked=told.most[n], needed=needed) for n, needed in told.changes.items()],
@@ -97,7 +96,7 @@ def job_row(told: JobFacts, at: JobAt) -> dict[str, Any]:
     offer, rule = at.offer, Grade.ROOFLINE.label
     return {
         "machines": OfferedMachines(**of_offer(at)),
-        "usd": plus(machines_usd(at), at.site.moved_usd),
+        "usd": machines_usd(at).changed(lambda usd: usd + at.site.moved_usd),
         "moved_usd": at.site.moved_usd,
         "is_moved_known": at.site.is_moved_known,
         "done_s": done(at),
@@ -127,12 +126,6 @@ def done(at: JobAt) -> Figure:
     return seldom if at.play is None else played_figure(at.play.elapsed_s, seldom)
 
 
-def plus(figure: Figure, more: float) -> Figure:
-    """A figure and its ends with an amount more."""
-    ends = {end: None if (value := getattr(figure, end)) is None else value + more for end in ("low", "high")}
-    return figure.model_copy(update={"value": figure.value + more, **ends})
-
-
 def kind_prices(offers: Sequence[Offer], chosen: Offer) -> Iterator[KindPrice]:
     """The cheapest price of every kind of a machine type in its region."""
     here = (chosen.cloud, chosen.region, chosen.instance)
@@ -140,17 +133,8 @@ def kind_prices(offers: Sequence[Offer], chosen: Offer) -> Iterator[KindPrice]:
     for offer in sorted(offers, key=effective_price):
         if offer.is_dated and (offer.cloud, offer.region, offer.instance) == here:
             cheapest.setdefault(offer.price_kind.value, offer)
-    for kind, offer in cheapest.items():
-        yield KindPrice(
-            price_kind=kind,
-            usd_per_hour=effective_price(offer),
-            basis=offer.basis.value,
-            source=offer.source,
-            as_of=offer.as_of,
-            first_seen=offer.first_seen,
-            interruption=offer.interruption,
-            doubt=offer.doubt,
-        )
+    for offer in cheapest.values():
+        yield KindPrice.made_of(offer, usd_per_hour=effective_price(offer))
 
 
 def notes(rows: Sequence[JobRegionRow]) -> Iterator[str]:

@@ -1,23 +1,29 @@
-"""What moves the bill most, as users get it: in words, with the option that asks for it."""
+"""What moves the bill and flips the choice of a plan, as users get it: in words, with the option that asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpufleet.answers.certainty import cheapest_then
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.slo import Limit
 from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.certainty import copies_for_certainty, price_of_certainty
+from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, QUOTA, RATE, Winner
+from gpufleet.optimize.flips import Flip as FoundFlip
 from gpufleet.optimize.levers import CONFIDENCE, LENGTHS, LIMIT, PRICE_KIND, REGIONS, Bill
 from gpufleet.optimize.levers import Lever as FoundLever
 from gpufleet.optimize.levers import LimitEdge as FoundEdge
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.report.numbers import amount, percent
 from gpufleet.report.words import exact_time
-from gpufleet.results.levers import CheapestThen, Lever, LimitEdge
+from gpufleet.results.levers import CertaintyPrice, CheapestThen, CopiesForCertainty, Flip, FlipWinner, Lever, LimitEdge
 from gpufleet.results.plan import Deployment, LooserLimit
 from gpufleet.units import in_full
 
+UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", QUOTA: "machines", INPUT: "tokens", OUTPUT: "tokens"}
 PRECISION = "precision"
 KINDS = {
     "spot": "spot prices",
@@ -38,15 +44,61 @@ WORDS: Mapping[str, tuple[str, str]] = {
 """What is changed, and the option that asks for it."""
 
 
+def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
+    """The flips of a solved question, in their order."""
+    return [
+        Flip.made_of(
+            flip,
+            unit=UNITS.get(flip.quantity, "s"),
+            change_ratio=None if flip.value is None or not flip.now else flip.value / flip.now - 1,
+            of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}{kind_words(flip.of)}",
+            winner=None if flip.winner is None else winner_of(flip.winner),
+        )
+        for flip in found
+    ]
+
+
+def kind_words(offer: Offer) -> str:
+    """How machines are bought, where it is not on demand."""
+    kind = offer.price_kind
+    return "" if kind is PriceKind.ON_DEMAND else f" {kind.value.replace('_', ' ')}"
+
+
+def winner_of(winner: Winner) -> FlipWinner:
+    """The winner in words."""
+    return FlipWinner.made_of(winner, winner.offer, price_basis=winner.offer.basis.value)
+
+
+def certainty_of(question: AnyQuestion, solution: AnySolution, contest: Contest) -> list[CertaintyPrice]:
+    """The cheapest plan at each of several confidences."""
+    found = price_of_certainty(question, solution, contest)
+    return [
+        CertaintyPrice(confidence=x.confidence, winner=None if x.winner is None else cheapest_then(question, x.winner))
+        for x in found
+    ]
+
+
+def many_more_copies(question: AnyQuestion, solution: AnySolution) -> CopiesForCertainty | None:
+    """Copies that are rented for certainty alone, where they are many."""
+    found = copies_for_certainty(question, solution)
+    return None if found is None else CopiesForCertainty.made_of(found)
+
+
+def cheapest_then(question: AnyQuestion, winner: Winner) -> CheapestThen:
+    """Machines that win, with their GPUs."""
+    sold = winner.offer.cloud, winner.offer.instance
+    machine = next(i for i in question.instances if (i.cloud, i.name) == sold)
+    gpus = machine.gpu_count * winner.instance_count
+    return CheapestThen(**winner_of(winner).model_dump(), gpu=machine.accelerator, gpus=gpus)
+
+
 def lever_in_words(bill: Bill, lever: FoundLever) -> Lever:
     """A lever of a plan."""
     change, typed = said_of(bill.demand.workload, lever)
-    return Lever(
-        code=lever.code,
+    return Lever.made_of(
+        lever,
         change=change,
         typed=typed,
-        saved_ratio=lever.saved_ratio,
-        value=lever.value,
         interruption=lever.winner.offer.interruption,
         limit=None if lever.limit is None else lever.limit.label,
         winner=cheapest_then(bill.question, lever.winner),
@@ -98,48 +150,23 @@ def typed_lengths(workload: Workload) -> str:
 
 def edge_in_words(bill: Bill, edge: FoundEdge) -> LimitEdge:
     """A limit at an edge, as users get it."""
-    return LimitEdge(
+    return LimitEdge.made_of(
+        edge,
+        edge.limit,
         limit=edge.limit.label,
-        limit_s=edge.limit.limit_s,
-        tighter_s=edge.tighter_s,
         tighter=None if edge.tighter is None else cheapest_then(bill.question, edge.tighter),
-        looser_s=edge.looser_s,
         looser=None if edge.looser is None else cheapest_then(bill.question, edge.looser),
     )
 
 
 def looser_limit(found: FoundLooserLimit) -> LooserLimit:
     """What one limit costs, as users get it."""
-    offer = found.winner.offer
-    return LooserLimit(
-        limit=found.limit.label,
-        limit_s=found.limit.limit_s,
-        lone_s=found.lone_s,
-        looser_s=found.looser_s,
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        price_kind=offer.price_kind.value,
-        instance_count=found.winner.instance_count,
-        usd_per_hour=found.winner.usd_per_hour,
-        saved_ratio=found.saved_ratio,
-    )
+    return LooserLimit.made_of(found, found.limit, found.winner, found.winner.offer, limit=found.limit.label)
 
 
 def of_deployment(code: str, change: str, typed: str, d: Deployment, usd_per_hour: float) -> Lever:
     """A lever whose plan was made for itself, beside a bill."""
-    winner = CheapestThen(
-        cloud=d.cloud,
-        region=d.region,
-        instance=d.instance,
-        price_kind=d.price_kind,
-        price_basis=d.price_basis,
-        instance_count=d.instance_count,
-        usd_per_hour=d.usd_per_hour,
-        doubt_ratio=d.doubt_ratio,
-        gpu=d.gpu,
-        gpus=d.gpus_per_instance * d.instance_count,
-    )
+    winner = CheapestThen.made_of(d, gpus=d.gpus_per_instance * d.instance_count)
     return Lever(code=code, change=change, typed=typed, saved_ratio=1 - d.usd_per_hour / usd_per_hour, winner=winner)
 
 

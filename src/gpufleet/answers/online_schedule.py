@@ -8,23 +8,14 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.schedule import Pool, Run, ScheduledJob
-from gpufleet.results.online_schedule import OnlineRun, PolicyOutcome
-from gpufleet.results.schedule import ScheduledPiece
+from gpufleet.optimize.schedule.measures import jain_index, usd_of, used_ratio
+from gpufleet.results.schedule import OnlineRun, PolicyOutcome, ScheduledPiece
 from gpufleet.units import HOUR
 
 NINETY_FIFTH = 95
 BY_LATENESS = ("late_weighted_hours", "usd", "mean_completion_s")
 BY_COMPLETION = ("mean_completion_s", "p95_completion_s", "usd")
 A_SHARE = 1e-9
-
-
-def jain_index(values: FloatArray) -> float:
-    """(sum x)^2 / (n sum x^2): 1 where all are equal, 1 / n where one has it all (Jain, Chiu and Hawe 1984).
-
-    >>> jain_index(np.array([2.0, 2.0])), jain_index(np.array([1.0, 0.0]))
-    (1.0, 0.5)
-    """
-    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
 def outcome_of(
@@ -60,7 +51,7 @@ def run_result(job: ScheduledJob, run: Run, took_ratio: float) -> OnlineRun:
         pool=job.ways[run.way].pool,
         gpus=job.ways[run.way].gpus,
         arrival_s=job.earliest_s,
-        pieces=[ScheduledPiece(start_s=piece.start_s, end_s=piece.end_s) for piece in run.pieces],
+        pieces=[ScheduledPiece.made_of(piece) for piece in run.pieces],
         completion_s=completion,
         late_s=late if late > A_SHARE * run.end_s else 0.0,
         slowdown=completion / alone,
@@ -73,32 +64,6 @@ def slowdowns(runs: Sequence[OnlineRun]) -> FloatArray:
     if len(users) < 2:
         return np.array([run.slowdown for run in runs])
     return np.array([np.mean([run.slowdown for run in runs if run.user == user]) for user in users])
-
-
-def used_ratio(
-    pools: Sequence[Pool], jobs: Sequence[ScheduledJob], runs: Sequence[Run], makespan_s: float
-) -> float | None:
-    """GPU-time at work over what one's own pools have until the last job ends."""
-    owned = {pool.name: pool for pool in pools if not pool.is_rented}
-    ways = [(job.ways[run.way], run) for job, run in zip(jobs, runs, strict=True)]
-    used = sum(way.gpus * (p.end_s - p.start_s) for way, run in ways if way.pool in owned for p in run.pieces)
-    had = sum(pool.gpus * makespan_s - lost_gpu_s(pool, makespan_s) for pool in owned.values())
-    return used / had if had else None
-
-
-def lost_gpu_s(pool: Pool, until_s: float) -> float:
-    """GPU-time that maintenance takes."""
-    return sum(o.gpus * (min(o.end_s, until_s) - min(o.start_s, until_s)) for o in pool.outages)
-
-
-def usd_of(pools: Sequence[Pool], jobs: Sequence[ScheduledJob], runs: Sequence[Run]) -> float:
-    """What all runs cost   [USD]."""
-    prices = {pool.name: pool.prices for pool in pools}
-    return sum(
-        job.ways[run.way].gpus * prices[job.ways[run.way].pool].over(piece.start_s, piece.end_s)
-        for job, run in zip(jobs, runs, strict=True)
-        for piece in run.pieces
-    )
 
 
 def ranked(outcomes: Sequence[PolicyOutcome], has_deadlines: bool) -> tuple[list[PolicyOutcome], str]:

@@ -45,11 +45,6 @@ def played_figure(values: FloatArray, seldom: Figure) -> Figure:
 
 def played_on_spot(play: DrawnPlay, usd_if_seldom_taken: float) -> PlayedOnSpot:
     """What is said of a play."""
-    return PlayedOnSpot(
-        usd_if_seldom_taken=usd_if_seldom_taken,
-        losses=play.losses,
-        on_demand_ratio=play.on_demand_ratio,
-        late_ratio=play.late_ratio,
-        zones=play.num_zones,
-        draws=len(play.usd),
+    return PlayedOnSpot.made_of(
+        play, usd_if_seldom_taken=usd_if_seldom_taken, zones=play.num_zones, draws=len(play.usd)
     )

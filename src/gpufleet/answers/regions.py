@@ -1,10 +1,11 @@
-"""Regions as users get them: ranked, what users meet, what is emitted and what leaves."""
+"""Regions as users get them: ranked, what users meet, what is emitted and what leaves, machines by the hour."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.fleet_mix import used_ways
 from gpufleet.domain.egress import EgressPrice
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.mix import ROUNDING, Loss
+from gpufleet.domain.mix import Loss
 from gpufleet.domain.network_latency import NetworkLatency
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.place import Place
@@ -21,13 +22,13 @@ from gpufleet.domain.site import GridCarbon, PowerUsage, SiteFigures
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import RequestClass
 from gpufleet.memory.weights import weights_bytes_per_device
-from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.mixes.alone import Alone, cheapest_alone, region_of
 from gpufleet.optimize.mixes.corrected import Rated, as_sent
 from gpufleet.optimize.mixes.program import is_installed
-from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import PROBE_S, Reach, RegionKey, percentile_at_users_s, probing
 from gpufleet.optimize.mixes.sending import cheapest_split
+from gpufleet.optimize.mixes.sun import HOURS, Day
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.size import operate
 from gpufleet.performance.summed_latency import network_delays
@@ -36,7 +37,16 @@ from gpufleet.pricing.energy import per_million_tokens, site_g_co2_per_hour, sit
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import MixCopies
-from gpufleet.results.regions import AtUsers, EgressCost, Emitted, RegionChoiceRow, RegionLost, UserNetwork, UserPlace
+from gpufleet.results.regions import (
+    AtUsers,
+    EgressCost,
+    Emitted,
+    HoursOfDay,
+    RegionChoiceRow,
+    RegionLost,
+    UserNetwork,
+    UserPlace,
+)
 from gpufleet.units import GB, HOUR, MEGA
 
 USUAL_AT_USERS = ("ttft", "p95")
@@ -62,12 +72,8 @@ Facts = Mapping[RegionKey, RegionFacts]
 def user_places(reach: Reach | None) -> list[UserPlace]:
     """Users by place."""
     return [
-        UserPlace(
-            name=group.place.name,
-            share_ratio=group.share_ratio,
-            latitude_degrees=group.place.latitude_degrees,
-            longitude_degrees=group.place.longitude_degrees,
-            stays_in=sorted(f"{cloud} {region}" for cloud, region in group.stays_in or ()),
+        UserPlace.made_of(
+            group, group.place, stays_in=sorted(f"{cloud} {region}" for cloud, region in group.stays_in or ())
         )
         for group in (() if reach is None else reach.users)
     ]
@@ -86,11 +92,6 @@ def region_rows(posed: Posed, found: Rated | None, facts: Facts) -> list[RegionC
             r.region,
         ),
     )
-
-
-def region_of(offer: Offer) -> RegionKey:
-    """The region of an offer."""
-    return offer.cloud, offer.region
 
 
 def region_row(posed: Posed, key: RegionKey, facts: RegionFacts, is_chosen: bool) -> RegionChoiceRow:
@@ -134,54 +135,12 @@ def known_of_region(key: RegionKey, facts: RegionFacts) -> dict[str, Any]:
     }
 
 
-class Alone(NamedTuple):
-    """Machines of one offer that serve a whole service, `each` with so many replicas of a row."""
-
-    offer: Offer
-    row: int
-    each: int
-    machines: int
-
-    @property
-    def usd_per_hour(self) -> float:
-        """What they cost."""
-        return self.machines * effective_price(self.offer)
-
-
 def machines_words(alone: Iterable[Alone]) -> str:
     """How many of which, of all services together."""
     held: dict[str, int] = {}
     for each in alone:
         held[each.offer.instance] = held.get(each.offer.instance, 0) + each.machines
     return " + ".join(f"{count}x {instance}" for instance, count in held.items())
-
-
-def cheapest_alone(posed: Posed, service: int, key: RegionKey) -> Alone | None:
-    """The cheapest machines of one offer in a region that carry a whole service; None where none does."""
-    s = posed.services[service]
-    found: list[Alone] = []
-    for offer in (o for o in s.question.offers if region_of(o) == key):
-        for row, each in posed.layouts[service].get((offer.cloud, offer.instance), ()):
-            rates = s.rates_from(key, [row])[:, 0] if s.reach else s.whole_requests_per_s[[row] * len(s.buckets)]
-            if np.all(rates > 0):
-                count = machines_for(float(np.sum(s.planned_requests_per_s / (rates * each))), s.question.demand, each)
-                found.append(Alone(offer, row, each, count))
-    ordered = sorted(found, key=lambda a: (a.usd_per_hour, a.offer.instance, a.offer.price_kind.value))
-    mixed = (as_mixed(s, key, alone) for alone in ordered)
-    return next((alone for alone in mixed if alone is not None and alone.offer.can_supply(alone.machines)), None)
-
-
-def as_mixed(service: Service, key: RegionKey, alone: Alone) -> Alone | None:
-    """The same with as many machines as all requests take together; None where they do not go together."""
-    rate, demand = service.sustained_whole(alone.row, key) * alone.each, service.question.demand
-    if not rate > 0:
-        return None
-    return alone._replace(machines=machines_for(demand.planned_requests_per_s / rate, demand, alone.each))
-
-
-def machines_for(load: float, demand: Demand, each: int) -> int:
-    """Machines for a load, at least the copies that were asked for, and those that may fail."""
-    return max(math.ceil(load - ROUNDING), -(-demand.min_replicas // each)) + demand.spare_machines
 
 
 def why_not(posed: Posed, key: RegionKey, facts: RegionFacts) -> str:
@@ -330,18 +289,17 @@ def emitted(posed: Posed, found: Rated, copies: Sequence[MixCopies], facts: Fact
 def emitted_row(at: int, gpus: Spread, over: Spread, place: RegionFacts, tokens_per_s: float) -> Emitted:
     """One row of copies."""
     kwh = site_kwh_per_hour(gpus, over, place.usage.ratio)
-    grams = None if place.grid is None else site_g_co2_per_hour(kwh, place.grid.g_co2e_per_kwh)
-    rule = Grade.ROOFLINE.label
+    grid, rule = place.grid, Grade.ROOFLINE.label
+    grams = None if grid is None else site_g_co2_per_hour(kwh, grid.g_co2e_per_kwh)
+    per_million = None if grams is None else per_million_tokens(grams, tokens_per_s)
     return Emitted(
         copies=at,
         kwh_per_hour=spread_figure(kwh, "kWh/h", rule),
         g_co2e_per_hour=None if grams is None else spread_figure(grams, "g/h", rule),
         kwh_per_million_output_tokens=spread_figure(per_million_tokens(kwh, tokens_per_s), "kWh", rule),
-        g_co2e_per_million_output_tokens=None
-        if grams is None
-        else spread_figure(per_million_tokens(grams, tokens_per_s), "g", rule),
-        year=None if place.grid is None else place.grid.year,
-        source=None if place.grid is None else place.grid.source,
+        g_co2e_per_million_output_tokens=None if per_million is None else spread_figure(per_million, "g", rule),
+        year=None if grid is None else grid.year,
+        source=None if grid is None else grid.source,
     )
 
 
@@ -382,3 +340,30 @@ def egress_cost(
         source=None if price is None else price.source,
         as_of=None if price is None else price.as_of,
     )
+
+
+def hours_of_day(posed: Posed, day: Day) -> list[HoursOfDay]:
+    """Hours that have the same machines one after the other; the cost is their mean."""
+    found, at = [], 0
+    for _, group in groupby(day.hours, key=lambda hour: tuple(hour.mix.machines)):
+        alike = list(group)
+        usd = float(np.mean([running_usd(hour) for hour in alike]))
+        end = (at + len(alike) - 1) % HOURS + 1
+        found.append(HoursOfDay(from_hour=at, to_hour=end, machines=machines_in(posed, alike[0]), usd_per_hour=usd))
+        at += len(alike)
+    return found
+
+
+def running_usd(hour: Rated) -> float:
+    """What machines and sending cost in an hour, without starts."""
+    sent = float(np.sum(hour.problem.sending * hour.mix.share))
+    return float(hour.mix.machines @ hour.problem.usd_per_hour) + sent
+
+
+def machines_in(posed: Posed, hour: Rated) -> dict[str, str]:
+    """The machines of every region."""
+    held: dict[str, list[str]] = {}
+    for o in np.flatnonzero(hour.mix.machines):
+        offer = posed.offers[int(o)]
+        held.setdefault(f"{offer.cloud} {offer.region}", []).append(f"{hour.mix.machines[o]:.0f}x {offer.instance}")
+    return {region: " + ".join(machines) for region, machines in held.items()}

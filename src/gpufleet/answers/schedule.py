@@ -13,6 +13,7 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.schedule import Duration, Pool
 from gpufleet.optimize.schedule.best import Found
 from gpufleet.optimize.schedule.grid import MILLI_USD, Grid, Placement, Score
+from gpufleet.optimize.schedule.measures import lost_gpu_s
 from gpufleet.optimize.schedule.reasons import reasons_of
 from gpufleet.optimize.schedule.search import Workbench
 from gpufleet.questions.schedule import JobsFile
@@ -57,7 +58,9 @@ def schedule_plan(
     score, edf = grid.score(found.best.placed), grid.score(found.edf)
     runs = runs_of(grid, found.best.placed, file, durations)
     makespan = max(run.end_s for run in runs)
-    return SchedulePlan(
+    return SchedulePlan.made_of(
+        found,
+        found.best,
         start=file.words.start,
         slot_s=grid.slot_s,
         runs=runs,
@@ -71,12 +74,6 @@ def schedule_plan(
         usd=score.milli_usd / MILLI_USD,
         budget_usd=None if math.isinf(grid.budget_usd) else grid.budget_usd,
         kwh=kwh(grid, score.watt_slots),
-        is_optimal=found.best.is_optimal,
-        found_by=found.best.found_by,
-        cut_after_s=found.cut_after_s,
-        has_solver=found.has_solver,
-        is_searched=found.is_searched,
-        seed=found.seed,
         inputs=list(inputs),
     )
 
@@ -133,35 +130,28 @@ def run_result(
     job, placed, stated = grid.asked[number], bench.placed[number], file.jobs[number]
     way, took = job.ways[placed.way], durations[job.name][placed.way]
     late = grid.late(number, placed)
-    return ScheduledRun(
+    return ScheduledRun.made_of(
+        way,
+        job,
+        pools[way.pool],
+        stated.words,
         job=job.name,
-        pool=way.pool,
-        gpu=pools[way.pool].gpu,
-        kind=pools[way.pool].kind,
-        gpus=way.gpus,
         work=Figure(value=took.work_s, unit="s", low=took.low_s, high=took.high_s, grade=took.grade),
         pieces=[
             ScheduledPiece(start_s=start * grid.slot_s, end_s=(start + slots) * grid.slot_s)
             for start, slots in placed.pieces
         ],
-        earliest_s=job.earliest_s,
         deadline_s=None if math.isinf(job.deadline_s) else job.deadline_s,
         late_s=late * grid.slot_s,
         priority=job.weight,
         late_weighted_hours=late_hours(grid, late * grid.jobs[number].weight),
         after=list(job.after),
-        can_pause=job.can_pause,
         shared_gpu=placed.lane if way.is_share else None,
         usd=grid.milli_usd(number, placed) / MILLI_USD,
         kwh=kwh(grid, grid.watt_slots(number, placed)),
         why_now=told(reasons[0]),
         why_there=told(reasons[1]),
-        options=[
-            ScheduledOption(pool=w.pool, gpu=pools[w.pool].gpu, kind=pools[w.pool].kind, gpus=w.gpus, work_s=w.work_s)
-            for w in (job.ways[p] for p in grid.possible[number])
-        ],
-        command=stated.words.command,
-        image=stated.words.image,
+        options=[ScheduledOption.made_of(w, pools[w.pool]) for w in (job.ways[p] for p in grid.possible[number])],
     )
 
 
@@ -172,14 +162,11 @@ def pool_result(
     pool = grid.pools[number]
     here = [run for run in runs if run.pool == pool.name]
     gpu_s = sum(run.gpus * sum(piece.end_s - piece.start_s for piece in run.pieces) for run in here)
-    lost_s = sum(o.gpus * (min(o.end_s, makespan) - min(o.start_s, makespan)) for o in pool.outages)
-    had_s = max(pool.gpus * makespan - lost_s, grid.slot_s)
-    return ScheduledPool(
+    had_s = max(pool.gpus * makespan - lost_gpu_s(pool, makespan), grid.slot_s)
+    return ScheduledPool.made_of(
+        pool,
         pool=pool.name,
-        gpu=pool.gpu,
-        gpus=pool.gpus,
-        kind=pool.kind,
-        outages=[ScheduledOutage(start_s=o.start_s, end_s=o.end_s, gpus=o.gpus) for o in pool.outages],
+        outages=[ScheduledOutage.made_of(o) for o in pool.outages],
         power_cap_watts=None if math.isinf(pool.power_cap_watts) else pool.power_cap_watts,
         used_ratio=float(np.clip(gpu_s / had_s, 0, 1)),
         usd=sum(run.usd for run in here),

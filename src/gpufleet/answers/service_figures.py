@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from gpufleet.answers.rented import machines_of
+from gpufleet.answers.plan_parts import machines_of
 from gpufleet.catalog.run_ranges import CLOSED_FORM, load_run_ranges, range_of
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of, statistic_of
@@ -18,18 +16,13 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import (
-    ADMISSION_QUANTILE,
-    LOAD,
     QUANTILES,
-    ROOM,
     Capacity,
     Operation,
     binding_limit,
     operate_beyond,
     rate_within_limits,
 )
-from gpufleet.performance.load_curves import crowded_batch
-from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
@@ -172,23 +165,6 @@ def is_one_machine_enough(needed_replicas: float, demand: Demand, p: Placement) 
     """Whether all others are there because some may fail: one would carry the rate, and not be busy."""
     may_fail = demand.spare_machines > 0 or demand.zones > 1
     return may_fail and needed_replicas < BUSY_RATIO * p.replicas / p.instance_count
-
-
-def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operation) -> dict[str, float]:
-    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
-    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
-    limits = demand.workload.slo.limits
-    return {
-        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
-        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
-        **({ROOM: room_slack(found, row, running)} if ROOM in found.strains else {}),
-    }
-
-
-def room_slack(found: Capacity, row: int, running: Operation) -> float:
-    """The share of the room that a burst leaves."""
-    crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
-    return 1 - crowded / float(found.curves.largest_batch[row])
 
 
 def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit], carried: Figure, requests_per_s: float) -> bool:

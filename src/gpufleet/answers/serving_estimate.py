@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
-from gpufleet.answers.formulas import PRODUCT, stream_words
-from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.figures import PRODUCT, stream_words
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import METRICS
 from gpufleet.optimize.copies.decoder import ENGINE_LIMIT
-from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, layout_of, least_token_s
 from gpufleet.optimize.size import QUANTILES, ROOM
 from gpufleet.performance.layer_operators import (
     HEAD_NORMS,
@@ -27,7 +24,7 @@ from gpufleet.performance.layer_operators import (
 )
 from gpufleet.performance.operator_groups import QUANTISATION
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
+from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
 from gpufleet.provenance import Grade
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
@@ -58,7 +55,7 @@ def serving_estimate(
     tpot = factors(bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)))
     ttft = factors(bounds["ttft"])
     grade = replica["grade"]
-    terms = decode_terms(question, solution, grade)
+    terms = explained_terms(model, solution.decode_terms(lengths), grade)
     binding = what_binds(question, solution, terms)
     first, later = float(serving.ttft_s[0]), float(serving.tpot_s[0])
     whole = first + (float(lengths.output_tokens) - 1) * later
@@ -109,24 +106,13 @@ def replica_of(model: StepModel) -> Replica:
         model=model.arch.name,
         gpu=palette.accelerators[c.accelerator[0]].name,
         num_gpus=int(c.num_devices[0]),
-        layout=_layout(c).label,
-        ranks=ranks_of(_layout(c)),
+        layout=layout_of(c).label,
+        ranks=Ranks.made_of(layout_of(c)),
         engine=palette.engines[0].name,
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,
         grade=Grade(int(grades(model)[0])).label,
     )
-
-
-def least_token_s(model: StepModel) -> float:
-    """Seconds that no decode step of the one candidate beats."""
-    c, palette = model.candidates, model.candidates.palette
-    bandwidth_bytes_per_s = palette.accelerators[c.accelerator[0]].bandwidth_bytes_per_s
-    return fastest_token_s(model.arch, palette.weight_formats[0], _layout(c), bandwidth_bytes_per_s)
-
-
-def _layout(c: Candidates) -> Layout:
-    return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
 
 
 def latencies(seconds: Sequence[float], tpot: Factors, ttft: Factors, grade: str) -> tuple[Figure, Figure, Figure]:
@@ -188,11 +174,6 @@ def what_binds(question: EstimateQuestion, solution: EstimateSolution, terms: li
     return terms[0].name
 
 
-def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
-    """Kernel seconds of one decode step by operator, largest first."""
-    return explained_terms(solution.model, solution.decode_terms(question.lengths), grade)
-
-
 def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of a step of the one candidate by operator, with their formulas, largest first."""
     terms = {name: float(each[0]) for name, each in seconds.items()}
@@ -201,10 +182,12 @@ def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: 
     formulas = {**FORMULAS, **of_streams, SCALE_SEARCH: stream_words(known.scale_search)}
     formulas[SPLIT_SUMS] = stream_words(known.split_sums)
     return [
-        ExplainedTerm(name=name, value=terms[name], unit="s", formula=formulas.get(name, _other(name)), grade=grade)
+        ExplainedTerm(
+            name=name,
+            value=terms[name],
+            unit="s",
+            formula=formulas.get(name, ALL_REDUCE if name.startswith("all-reduce") else PRODUCT),
+            grade=grade,
+        )
         for name in sorted(terms, key=lambda name: -terms[name])
     ]
-
-
-def _other(name: str) -> str:
-    return ALL_REDUCE if name.startswith("all-reduce") else PRODUCT

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from gpufleet.answers.serving_estimate import Replica
-from gpufleet.domain.arrays import AnyArray
 from gpufleet.domain.replay import Replay
 from gpufleet.domain.slo import figure_label
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.simulated_objective import SimulatedObjective
 from gpufleet.results.simulation import (
     Distribution,
     QueueGrowth,
@@ -22,8 +20,9 @@ from gpufleet.results.simulation import (
     Simulation,
     TimeLevel,
 )
+from gpufleet.results.verification import SimulatedObjective
 from gpufleet.simulate.intervals import Estimated
-from gpufleet.simulate.metrics import ClassMeasured, Latencies, Level, LimitMeasured, Measured, sampled
+from gpufleet.simulate.metrics import Latencies, LimitMeasured, Measured, sampled
 from gpufleet.units import HOUR
 
 SECONDS, RATIO = "s", "ratio"
@@ -62,40 +61,31 @@ def simulation_of(replay: Replay, found: Measured, told: Replayed) -> Simulation
     """The answer of a replay; where the queue grows there is no figure of an endless one to be near, and no range."""
     grade, counted, has_ranges = told.replica["grade"], found.counted, not found.queue.is_growing
     begin_s = float(replay.requests.arrival_s[0]) if len(replay.requests) else 0.0
-    return Simulation(
+    return Simulation.made_of(
+        told,
+        found,
+        counted,
         **told.replica,
-        replicas=told.replicas,
-        load=told.load,
-        inputs=list(told.inputs),
-        notes=list(told.notes),
-        load_ratio=told.load_ratio,
         closed_form=dict(told.closed_form or {}),
         num_requests=len(replay.requests),
-        num_arrived=found.num_arrived,
         num_measured=found.num_counted,
         simulated_s=max(replay.end_s - begin_s, 0.0),
         warm_up_s=counted.start_s - begin_s if found.num_arrived else 0.0,
         measured_s=counted.window_s,
-        is_settled=counted.is_settled,
         is_partial=replay.is_partial,
         latency=latency_figures(found.latency, grade, has_ranges),
-        classes=[class_of(one, grade, has_ranges) for one in found.classes],
+        classes=[
+            SimulatedClass.made_of(one, latency=latency_figures(one.latency, grade, has_ranges))
+            for one in found.classes
+        ],
         objectives=[objective_of(one, grade, has_ranges) for one in found.limits],
-        requests_per_s=found.requests_per_s,
         goodput_requests_per_s=found.goodput_requests_per_s if found.limits else None,
-        output_tokens_per_s=found.output_tokens_per_s,
-        input_tokens_per_s=found.input_tokens_per_s,
-        utilisation_ratio=found.utilisation_ratio,
-        running=level_of(found.running),
-        waiting=level_of(found.waiting),
-        kv_used_ratio=level_of(found.kv_used),
-        paid_replicas=level_of(found.replicas),
-        prefix_hit_ratio=found.prefix_hit_ratio,
-        preemptions=found.preemptions,
-        num_preempted=found.num_preempted,
-        retries=found.retries,
+        running=TimeLevel.made_of(found.running),
+        waiting=TimeLevel.made_of(found.waiting),
+        kv_used_ratio=TimeLevel.made_of(found.kv_used),
+        paid_replicas=TimeLevel.made_of(found.replicas),
         fates=dict(found.fates),
-        queue=growth_of(found),
+        queue=QueueGrowth.made_of(found.queue),
         cost=None if told.price is None else cost_of(told.price, replay, found),
         timeline=timeline_of(replay, begin_s),
         distributions=distributions_of(found),
@@ -117,37 +107,14 @@ def figure_of(estimated: Estimated, unit: str, grade: str, has_ranges: bool) -> 
     return Figure(value=estimated.value, unit=unit, low=low, high=high, grade=grade)
 
 
-def class_of(one: ClassMeasured, grade: str, has_ranges: bool) -> SimulatedClass:
-    """A class of requests."""
-    latency = latency_figures(one.latency, grade, has_ranges)
-    return SimulatedClass(name=one.name, num_requests=one.num_requests, latency=latency)
-
-
 def objective_of(one: LimitMeasured, grade: str, has_ranges: bool) -> SimulatedObjective:
     """A limit and how it is kept."""
-    return SimulatedObjective(
-        label=one.limit.label,
-        limit_s=one.limit.limit_s,
+    return SimulatedObjective.made_of(
+        one,
+        one.limit,
         figure=None if one.value is None else figure_of(one.value, SECONDS, grade, has_ranges),
         within_ratio=figure_of(one.within_ratio, RATIO, grade, has_ranges),
-        is_kept=one.is_kept,
-        is_sure=one.is_sure,
     )
-
-
-def growth_of(found: Measured) -> QueueGrowth:
-    """Whether the queue grew."""
-    trend = found.queue
-    return QueueGrowth(
-        growth_requests_per_s=trend.growth_requests_per_s,
-        error_requests_per_s=trend.error_requests_per_s,
-        is_growing=trend.is_growing,
-    )
-
-
-def level_of(level: Level) -> TimeLevel:
-    """A quantity over time."""
-    return TimeLevel(mean=level.mean, highest=level.highest)
 
 
 def cost_of(price: ReplicaPrice, replay: Replay, found: Measured) -> SimulatedCost:
@@ -159,15 +126,12 @@ def cost_of(price: ReplicaPrice, replay: Replay, found: Measured) -> SimulatedCo
     usd_per_hour = found.replicas.mean * price.usd_per_hour
     writes = found.output_tokens_per_s > 0
     each = float(usd_per_million_tokens(usd_per_hour, found.output_tokens_per_s)) if writes else None
-    return SimulatedCost(
+    return SimulatedCost.made_of(
+        price,
         usd_per_replica_hour=price.usd_per_hour,
         usd_per_hour=usd_per_hour,
         usd=usd,
         usd_per_million_output_tokens=each,
-        machine=price.machine,
-        price_kind=price.price_kind,
-        price_source=price.price_source,
-        price_as_of=price.price_as_of,
     )
 
 
@@ -175,28 +139,18 @@ def timeline_of(replay: Replay, begin_s: float) -> SampledTimeline:
     """A few hundred moments."""
     t = sampled(replay.timeline)
     return SampledTimeline(
-        time_s=floats(t.time_s - begin_s),
-        running=whole(t.running),
-        waiting=whole(t.waiting),
-        kv_used_ratio=floats(t.kv_used_ratio),
-        replicas=whole(t.replicas),
-        ready=whole(t.ready),
+        time_s=(t.time_s - begin_s).tolist(),
+        running=t.running.tolist(),
+        waiting=t.waiting.tolist(),
+        kv_used_ratio=t.kv_used_ratio.tolist(),
+        replicas=t.replicas.tolist(),
+        ready=t.ready.tolist(),
     )
-
-
-def floats(values: AnyArray) -> list[float]:
-    """Plain numbers."""
-    return [float(value) for value in values]
-
-
-def whole(values: AnyArray) -> list[int]:
-    """Plain whole numbers."""
-    return [int(value) for value in values]
 
 
 def distributions_of(found: Measured) -> list[Distribution]:
     """How each metric is spread."""
     return [
-        Distribution(metric=metric, shares=floats(shares), seconds=floats(seconds))
+        Distribution(metric=metric, shares=shares.tolist(), seconds=seconds.tolist())
         for metric, (shares, seconds) in found.distributions.items()
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.answers.rejections import refusals
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.answers.service_figures import capacity_figure, is_tight, latency_figures
 from gpufleet.answers.service_plan import Context
 from gpufleet.domain.instance import Instance
@@ -177,7 +177,8 @@ def machines_today(s: SolvedMachines, held: Sequence[Held], place: int, asked: C
 def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysService:
     """What the machines do at their share of the requests, in the layout that carries most."""
     context, found, demand = Context.of(s.question, s.solution), s.solution.found, s.question.demand
-    rate, replicas, label = share * demand.workload.rate_requests_per_s, s.count * s.replicas_each, grade_of(s, p)
+    rate, replicas = share * demand.workload.rate_requests_per_s, s.count * s.replicas_each
+    label = s.solution.copies.grades[p.row].label
     capacity = replicas * float(found.requests_per_s[p.row])
     running = running_at(s, p, rate / replicas, demand, capacity)
     copies, bounds = s.solution.copies, context.bounds
@@ -197,11 +198,6 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
         is_tight=running is None or is_tight(latency, demand.workload.slo.limits, carried, rate),
         grade=label,
     )
-
-
-def grade_of(s: SolvedMachines, p: Placement) -> str:
-    """How the figures of a layout were obtained."""
-    return s.solution.copies.grades[p.row].label
 
 
 def running_at(

@@ -1,28 +1,39 @@
-"""One layout of training as users get it: step, memory, how well GPUs are used."""
+"""One layout of training as users get it: step, memory, how well GPUs are used, and whether it fits."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import fields
 
 import numpy as np
 
-from gpufleet.answers.terms import explained
-from gpufleet.architecture.flops import prompt_score_flop
-from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
+from gpufleet.answers.figures import explained
+from gpufleet.architecture.linears import num_adapter_parameters
+from gpufleet.architecture.parameters import num_parameters
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
 from gpufleet.domain.training_constants import TrainingMemoryConstants
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.training import TrainingMemory, training_memory, training_terms
+from gpufleet.optimize.training_changes import Change
+from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, longest_sequence
+from gpufleet.optimize.training_stacks import Alternative
 from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
-from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training_time import TrainingTime, flop_per_token, tokens_per_s_per_gpu
 from gpufleet.results.base import Figure
-from gpufleet.results.training import TrainingEstimate, TrainingLayout, TrainingMemoryFigures, TrainingSpeed
-
-FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
-"""Passes of products over every weight: forward, gradients of inputs, gradients of weights (of which LoRA has none)."""
+from gpufleet.results.training import (
+    LargestThatFits,
+    OtherStack,
+    TrainingChange,
+    TrainingEstimate,
+    TrainingFit,
+    TrainingLayout,
+    TrainingMemoryFigures,
+    TrainingSpeed,
+)
 
 
 def training_estimate(time: TrainingTime, constants: TrainingMemoryConstants, notes: list[str]) -> TrainingEstimate:
@@ -73,24 +84,6 @@ def speed_figures(time: TrainingTime, terms: StepTerms, row: int) -> TrainingSpe
     )
 
 
-def flop_per_token(time: TrainingTime, row: int) -> tuple[float, float]:
-    """Operations of a token that the model needs, and that the hardware does with what is computed again.
-
-    2 x active weights of products and the causal half of attention, x 3 (x 2 where they are frozen)   [FLOP]
-    """
-    arch, sequence = time.arch, time.recipe.sequence_tokens
-    parts = parameter_parts(arch)
-    matrices = (
-        num_active_parameters(arch) - parts.embedding - parts.vectors + (parts.embedding if not parts.head else 0)
-    )
-    scores = sum(b.count * float(np.asarray(prompt_score_flop(b.mixer, sequence))) for b in arch.blocks) / sequence
-    passes = FROZEN if time.recipe.is_frozen_base else FORWARD_AND_BACKWARD
-    model = passes * 2 * matrices + FORWARD_AND_BACKWARD * scores
-    again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 0.0 if time.recipe.flash else scores}
-    repeated = again.get(Recompute(int(time.layouts.recompute[row])), 2 * matrices + scores)
-    return model, model + repeated
-
-
 def memory_of(time: TrainingTime, constants: TrainingMemoryConstants) -> TrainingMemory:
     """The memory of all layouts of a time."""
     sizes: FloatArray = np.array([m.accelerator.memory_bytes for m in time.model.machines])
@@ -106,7 +99,7 @@ def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: 
         time.constants,
     )
     memory = memory_of(one, constants)
-    device_bytes = float(memory.device_bytes[0])
+    device_bytes, host_bytes = float(memory.device_bytes[0]), float(memory.host_memory_bytes[0])
     terms = training_terms(time.arch, time.recipe, one.layouts, device_bytes, constants)
     return TrainingMemoryFigures(
         total_bytes=band_figure(memory.total.low, memory.total.expected, memory.total.high),
@@ -114,16 +107,10 @@ def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: 
         device_bytes=device_bytes,
         host_bytes=float(memory.host_bytes[0]),
         host_need_bytes=float(memory.host_need_bytes[0]),
-        host_memory_bytes=known(memory.host_memory_bytes),
+        host_memory_bytes=host_bytes if math.isfinite(host_bytes) else None,
         terms=[explained(term) for term in terms],
         verdict=str(memory.verdicts[0]),
     )
-
-
-def known(host_memory_bytes: FloatArray) -> float | None:
-    """What the machine has; None where nobody says."""
-    has = float(host_memory_bytes[0])
-    return has if math.isfinite(has) else None
 
 
 def band_figure(low: object, expected: object, high: object) -> Figure:
@@ -137,3 +124,88 @@ def recipe_words(recipe: Recipe) -> str:
     name = {"full": "all weights", "lora": "LoRA", "qlora": "QLoRA"}[recipe.method.value]
     rank = f" rank {recipe.adapter.rank}" if recipe.adapter else ""
     return f"{name}{rank} in {recipe.formats.name}, {recipe.optimizer.name}"
+
+
+def training_fit(
+    place: TrainingPlace,
+    changes: Iterable[tuple[Change, TrainingPlace]],
+    too_large: Iterable[tuple[Alternative, TrainingPlace]],
+    notes: list[str],
+) -> TrainingFit:
+    """The chosen layout with its memory and its step, the most that fits, what would help, and where it is tight."""
+    otherwise = [other_stack(stack, there) for stack, there in too_large]
+    q = place.question
+    arch, recipe, machine = q.arch, q.recipe, q.machine
+    adapter = recipe.adapter
+    return TrainingFit.made_of(
+        q,
+        recipe,
+        model=arch.name,
+        method=recipe.method.value,
+        verdict=verdict_of(place, otherwise),
+        num_parameters=num_parameters(arch),
+        num_trained_parameters=num_parameters(arch) if adapter is None else num_adapter_parameters(arch, adapter),
+        gpu=machine.accelerator.name,
+        num_machines=math.ceil(q.num_gpus / machine.num_gpus),
+        rank=None if adapter is None else adapter.rank,
+        longest_sequence_tokens=arch.max_context_tokens,
+        precision=recipe.formats.name,
+        optimizer=recipe.optimizer.name,
+        num_layouts=place.num_layouts,
+        estimate=training_estimate(place.time, q.memory, []),
+        host_machine=host_name(place),
+        largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
+        changes=[training_change(change, there) for change, there in changes],
+        otherwise=otherwise,
+        notes=[*notes, *fit_notes(place)],
+    )
+
+
+def verdict_of(place: TrainingPlace, otherwise: list[OtherStack]) -> str:
+    """The verdict of what is assumed; tight where usual software that nobody ruled out does not fit."""
+    verdict = str(place.memory.verdicts[0])
+    return TIGHT if verdict == FITS and not all(stack.is_choice for stack in otherwise) else verdict
+
+
+def fit_notes(place: TrainingPlace) -> list[str]:
+    """What the answer rests on that nobody said."""
+    machine, q = place.question.machine, place.question
+    if q.num_gpus <= machine.num_gpus:
+        return []
+    network = "usual for them, assumed" if machine.network_is_assumed else "the fastest that they are rented with"
+    return [f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}"]
+
+
+def training_change(change: Change, place: TrainingPlace) -> TrainingChange:
+    """A change with what it takes then."""
+    memory = place.memory
+    return TrainingChange(
+        change=change.change,
+        flag=change.flag,
+        layout=layout_figures(place.layouts, 0, place.question.arch.num_layers).label,
+        verdict=str(memory.verdicts[0]),
+        total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
+        device_bytes=float(memory.device_bytes[0]),
+        host_bytes=float(memory.host_bytes[0]),
+        host_need_bytes=float(memory.host_need_bytes[0]),
+        host_machine=host_name(place),
+    )
+
+
+def host_name(place: TrainingPlace) -> str:
+    """The machine type whose memory holds what lies outside of the GPUs, or has most; empty where nothing does."""
+    return "" if place.host is None else place.host.name
+
+
+def other_stack(stack: Alternative, place: TrainingPlace) -> OtherStack:
+    """What other software takes in its best layout."""
+    memory = place.memory
+    return OtherStack(
+        assumed=stack.assumed,
+        otherwise=stack.otherwise,
+        flag=stack.flag,
+        verdict=DOES_NOT_FIT,
+        total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
+        device_bytes=float(memory.device_bytes[0]),
+        is_choice=stack.is_choice,
+    )

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.job_figures import dated, hazard
+from gpufleet.answers.job_plan import dated, hazard
+from gpufleet.answers.plan_parts import Asked, machines_of, price_days, price_sources, rejection_counts
 from gpufleet.answers.played_on_spot import played_figure, played_on_spot
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rejections import rejection_counts
-from gpufleet.answers.rented import machines_of
 from gpufleet.answers.training_estimate import layout_figures, memory_figures, speed_figures
 from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.training import TrainingPlacement, TrainingSolution, run_grade
-from gpufleet.optimize.training_search import MOST_GPUS, TrainingQuestion
+from gpufleet.optimize.training import TrainingPlacement, TrainingSolution, binding_of, run_grade
+from gpufleet.optimize.training_search import TrainingQuestion
 from gpufleet.performance.restarts import lost_ratio
 from gpufleet.performance.training import step_terms
 from gpufleet.pricing.energy import kwh_per_hour
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.provenance import Source
-from gpufleet.records import dataclass
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import PlayedOnSpot
@@ -35,55 +31,39 @@ BUSY_RATIO = 0.85
 """Share of the board power that training draws: between 0.75 and 0.95 of it in published runs; judgement."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingContext:
-    """What turns placements into deployments."""
-
-    question: TrainingQuestion
-    solution: TrainingSolution
-
-
-def training_plan(context: TrainingContext, asked: Asked) -> TrainingPlan:
+def training_plan(q: TrainingQuestion, solution: TrainingSolution, asked: Asked) -> TrainingPlan:
     """The answer: so many deployments, cheapest first, with everything that was rejected."""
-    q, solution = context.question, context.solution
     goal, recipe, arch = q.goal, q.recipe, q.arch
     rows = [deployment(q, p) for p in solution.ranked[: asked.num_rows]]
     others = {name: getattr(solution, name) for name in ("undated", "unmeasured", "faster", "steady")}
     beside = {name: None if p is None else deployment(q, p) for name, p in others.items()}
     shown = [*rows, *filter(None, beside.values())]
     trained = num_parameters(arch) if recipe.adapter is None else num_adapter_parameters(arch, recipe.adapter)
-    return TrainingPlan(
+    return TrainingPlan.made_of(
+        goal,
+        solution,
+        asked,
+        recipe,
         model=arch.name,
         method=recipe.method.value,
         num_parameters=num_parameters(arch),
         num_active_parameters=num_active_parameters(arch),
         num_trained_parameters=trained,
-        tokens=goal.tokens,
-        sequence_tokens=recipe.sequence_tokens,
-        global_batch=goal.global_batch,
         precision=recipe.formats.name,
         optimizer=recipe.optimizer.name,
         checkpoint_bytes=checkpoint_bytes(arch, recipe),
         requests=goal.steps(recipe) * goal.global_batch,
-        deadline_s=goal.deadline_s,
-        startup_s=goal.startup_s,
         headroom_wanted_ratio=goal.headroom_ratio,
         confidence=goal.confidence if asked.missed_confidence is None else 0.5,
-        missed_confidence=asked.missed_confidence,
-        inputs=asked.inputs,
         deployments=rows,
         rejections=rejection_counts(solution.rejections),
-        num_layouts=solution.num_layouts,
-        num_configurations=solution.num_configurations,
         num_offers=len(q.offers),
         undated_alternative=beside["undated"],
         unmeasured_alternative=beside["unmeasured"],
         faster=beside["faster"],
         steady=beside["steady"],
-        least_gpus=solution.least_gpus,
         price_sources=price_sources(price_days(shown), asked.sources),
         notes=[*asked.notes, *run_notes(q, rows, asked.sources)],
-        input_hash=asked.input_hash,
     )
 
 
@@ -130,17 +110,17 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         memory=memory_figures(time, q.memory, row),
         steps=goal.steps(recipe),
         tokens_per_s=tokens_per_s,
-        gpu_hours=scaled(paid, p.num_gpus / HOUR).model_copy(update={"unit": "GPU-hours"}),
+        gpu_hours=scaled(paid, p.num_gpus / HOUR, "GPU-hours"),
         usd_per_million_tokens=scaled(usd, MEGA / goal.tokens),
         energy_kwh=energy(p, paid),
-        network_is_assumed=is_network_assumed(q, p),
+        network_is_assumed=p.machines > 1 and not q.around.networks[p.offer.cloud, p.offer.instance].is_known,
     )
 
 
 def end_of(p: TrainingPlacement, grade: str) -> tuple[Figure, Figure, Figure, PlayedOnSpot | None]:
     """When it ends, the time that is paid for, and dollars; on spot as it was played, and how that was."""
     finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)
-    usd, play = money(p, paid), p.play
+    usd, play = scaled(paid, p.machines * effective_price(p.offer) / HOUR, "USD"), p.play
     if play is None:
         return finish, paid, usd, None
     finish, paid = played_figure(play.elapsed_s, finish), played_figure(play.machine_s, paid)
@@ -160,27 +140,15 @@ def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
     }
 
 
-def is_network_assumed(q: TrainingQuestion, p: TrainingPlacement) -> bool:
-    """Whether a run leans on a network that nobody published."""
-    return p.machines > 1 and not q.around.networks[p.offer.cloud, p.offer.instance].is_known
-
-
 def over(p: TrainingPlacement, name: str, grade: str) -> Figure:
     """A time as expected and at both ends."""
     low, expected, high = (float(getattr(times, name)) for times in (p.low, p.expected, p.high))
     return Figure(value=expected, unit="s", low=min(low, expected), high=max(high, expected), grade=grade)
 
 
-def money(p: TrainingPlacement, paid: Figure) -> Figure:
-    """What a paid time costs."""
-    each = p.machines * effective_price(p.offer) / HOUR
-    return scaled(paid, each).model_copy(update={"unit": "USD"})
-
-
-def scaled(figure: Figure, factor: float) -> Figure:
+def scaled(figure: Figure, factor: float, unit: str | None = None) -> Figure:
     """A figure and its ends times a factor."""
-    ends = {end: None if (at := getattr(figure, end)) is None else at * factor for end in ("low", "high")}
-    return figure.model_copy(update={"value": figure.value * factor, **ends})
+    return figure.changed(lambda at: at * factor, unit)
 
 
 def energy(p: TrainingPlacement, paid: Figure) -> Figure | None:
@@ -188,25 +156,13 @@ def energy(p: TrainingPlacement, paid: Figure) -> Figure | None:
     watts = p.rated.cluster.machine.accelerator.board_power_watts
     if watts is None:
         return None
-    hourly = float(kwh_per_hour(watts, p.num_gpus, BUSY_RATIO))
-    return scaled(paid, hourly / HOUR).model_copy(update={"unit": "kWh"})
+    return scaled(paid, float(kwh_per_hour(watts, p.num_gpus, BUSY_RATIO)) / HOUR, "kWh")
 
 
 def running_usd(p: TrainingPlacement, paid_s: float) -> float | None:
     """What machines of one's own cost for running such a time; None of rented ones."""
     power = p.offer.own_power
     return None if power is None else p.machines * running_usd_per_hour(power) * paid_s / HOUR
-
-
-def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:
-    """Why not fewer machines: they were fixed, one is enough, fewer would be late, or would cost no less."""
-    if q.goal.counts is not None:
-        return "stated_gpus"
-    if p.machines == 1:
-        return "one_machine"
-    if q.goal.deadline_s < 2 * p.planned_s:
-        return "deadline"
-    return "cost" if q.goal.most_gpus == MOST_GPUS else "cost_of_few"
 
 
 def run_notes(q: TrainingQuestion, rows: list[TrainingDeployment], sources: Mapping[str, Source]) -> list[str]:

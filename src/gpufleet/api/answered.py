@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.certainty import certainty_of
+from gpufleet.answers.decoder_service import rest_of_bill
 from gpufleet.answers.job_plan import JobContext, JobKind, job_plan
-from gpufleet.answers.rest_of_bill import rest_of_bill
+from gpufleet.answers.levers import certainty_of
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
@@ -22,9 +22,8 @@ from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.copies.protocol import Copies, Model
 from gpufleet.optimize.job import BatchQuestion, solve_promised_batch
 from gpufleet.questions.fields import JobRequest, ServiceRequest
-from gpufleet.results.base import Input
+from gpufleet.results.base import Input, Launch
 from gpufleet.results.job import JobPlan, RentedJob
-from gpufleet.results.launch import Launch
 from gpufleet.results.plan import RentedService, ServicePlan
 
 C = TypeVar("C", bound=Copies)

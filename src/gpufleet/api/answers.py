@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from gpufleet.domain.requests import Requests
-from gpufleet.results.flips import Flip
-from gpufleet.results.levers import Lever
+from gpufleet.results.levers import Flip, Lever
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.verification import Verification
 
@@ -116,7 +115,7 @@ def asked_further(
         found |= {"front": plan.pareto()} if front else {}
         found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
     if grid_g_co2_per_kwh is not None:
-        from gpufleet.answers.energy import with_grid
+        from gpufleet.answers.decoder_service import with_grid
 
         found["deployments"] = [with_grid(d, grid_g_co2_per_kwh) for d in plan.deployments]
     return plan.model_copy(update=found)

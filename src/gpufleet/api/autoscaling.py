@@ -21,7 +21,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.errors import UsageError
-from gpufleet.inputs.traffic import at_mean_rate, read_traffic
+from gpufleet.inputs.rate_curve import at_mean_rate, read_traffic
 from gpufleet.optimize.autoscale import (
     MOST_TICKS,
     PRESETS,

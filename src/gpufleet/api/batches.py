@@ -26,7 +26,7 @@ from gpufleet.optimize.job import BatchQuestion, Job
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.questions.fields import RequestKind, WriterRequest
 from gpufleet.results.base import Input
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 
 
 def plan_batch(

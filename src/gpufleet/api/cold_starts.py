@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from os import PathLike
 
-from gpufleet.answers.cold_start import cold_start_result
+from gpufleet.answers.figures import cold_start_result
 from gpufleet.api.configured import runnable_format
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.catalog.cold_starts import load_cold_starts

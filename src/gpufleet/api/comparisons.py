@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from os import PathLike
+from typing import Any
 
-from gpufleet.answers.comparison import rate_ranges
-from gpufleet.answers.rejections import refusals
-from gpufleet.answers.why_not import best_of
+from gpufleet.answers.other_machines import best_of, rate_ranges
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.api.envelope import in_full
 from gpufleet.api.machine_notes import doubts_of, doubts_of_file
 from gpufleet.api.market import refuse_too_old
@@ -16,8 +16,10 @@ from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.serve_questions import sold_tables
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.crossover import CostCurve, stretches
@@ -37,13 +39,22 @@ class SolvedSide:
     curve: CostCurve
 
 
-def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | None = None) -> Comparison:
+def compare(
+    request: ServeRequest | str | PathLike[str] | Architecture,
+    first: str,
+    second: str,
+    catalog: Catalog | None = None,
+    **said: Any,
+) -> Comparison:
     """Two setups ('H100:4', 'L40S', 'aws:p5.48xlarge') for one model and load, and who wins at which rate.
+
+    `request` is a request, or a model whose load the words `said` say as for `plan_serve`.
 
     >>> c = compare(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"), "L40S", "H100")
     >>> c.first.deployment.gpu, c.second.deployment.gpu
     ('L40S', 'H100-SXM')
     """
+    request = spoken(ServeRequest, request, said)
     tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     whole = whole_question(request, tables)
     one, other = (solved_side(request, whole, tables, text) for text in (first, second))

@@ -34,8 +34,7 @@ from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
-from gpufleet.questions.copies import CopyQuestion
-from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input

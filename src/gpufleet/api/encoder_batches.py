@@ -6,7 +6,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.encoder_job import JOB
+from gpufleet.answers.encoder_plans import JOB
 from gpufleet.api.answered import planned_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows, job_launches
@@ -24,7 +24,7 @@ from gpufleet.optimize.job import BatchQuestion, Job
 from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.encoders import EncoderBatchPlan
 
 
 def plan_encoder_batch(

@@ -20,7 +20,7 @@ from gpufleet.optimize.encoder_inputs import asked_tower, beams_of, beyond_train
 from gpufleet.optimize.job import BatchQuestion, BatchSolution
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 OF_CPU = "on the CPU is not in these figures"
 NOT_TIMED = {

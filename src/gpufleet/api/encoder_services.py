@@ -5,8 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.encoder_service import SERVICE
+from gpufleet.answers.encoder_plans import SERVICE
+from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, sensible_size, slo_of, with_slack
@@ -30,7 +30,7 @@ from gpufleet.optimize.promise import missed_confidence, solved_as_promised
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.units import PERCENT
 
 

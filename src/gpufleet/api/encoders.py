@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from os import PathLike
+from typing import Any
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
 from gpufleet.api.envelope import in_full
@@ -38,10 +39,9 @@ from gpufleet.optimize.encoder_inputs import (
 )
 from gpufleet.questions.encode import EncodeRequest
 from gpufleet.report.words import sentence
-from gpufleet.results.base import Input
+from gpufleet.results.base import Input, Launch
 from gpufleet.results.catalog import PriceRow
-from gpufleet.results.encoder_estimate import EncoderEstimate
-from gpufleet.results.launch import Launch
+from gpufleet.results.encoders import EncoderEstimate
 
 Model = str | PathLike[str] | EncoderModel
 
@@ -50,14 +50,8 @@ def estimate_encoder(
     model: EncodeRequest | str | PathLike[str] | EncoderModel,
     gpus: str | tuple[str, int] | None = None,
     *,
-    input_tokens: float | None = None,
-    output_tokens: float | None = None,
-    audio_s: float | None = None,
-    batch: float | None = None,
-    beams: int | None = None,
-    precision: str | None = None,
-    engine: str | None = None,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> EncoderEstimate:
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
 
@@ -67,18 +61,7 @@ def estimate_encoder(
     >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
     True
     """
-    asked = heard(
-        EncodeRequest,
-        model,
-        gpus=gpus,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        audio_s=audio_s,
-        batch=batch,
-        beams=beams,
-        precision=precision,
-        engine=engine,
-    )
+    asked = heard(EncodeRequest, model, gpus=gpus, **said)
     tables, of = load_catalog() if catalog is None else catalog, asked.model
     encoder = encoder_asked(of, shipped_encoder)
     name, number = gpus_said(asked.gpus)

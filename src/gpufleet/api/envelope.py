@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gpufleet.answers.price_sources import price_sources
+from gpufleet.answers.plan_parts import price_sources
 from gpufleet.api.plan_basis import DIGEST_BYTES, plain_words
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.tables import Catalog
@@ -34,6 +35,8 @@ from gpufleet.units import MB
 A = TypeVar("A", bound=Answer)
 GRADES = [grade.label for grade in Grade]
 HASH_DIGITS = 16
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""A day, in words about an undated copy too."""
 LARGEST_FILE_BYTES = 200 * MB
 MISSED: Mapping[str, tuple[str, type[GpufleetError]]] = {
     "fits": ("infeasible", Infeasible),
@@ -59,7 +62,7 @@ def in_full(answer: A, tables: Catalog, *asked: Request | Mapping[str, object]) 
         "grade": answer.grade or grade_of(answer),
         "exit_code": exit_code_of(answer),
     }
-    told["input_hash"] = answer.input_hash or hash_of(answer, told["question"], told["price_sources"])
+    told["input_hash"] = answer.input_hash or hash_of(answer, told["question"], told["price_sources"], parts)
     return answer.model_copy(update=told)
 
 
@@ -136,8 +139,8 @@ def sources_of(parts: Sequence[BaseModel], tables: Catalog) -> list[PriceSource]
     """Where the prices of all machines in an answer come from."""
     rented = [(getattr(part, "price_source", ""), getattr(part, "price_as_of", None)) for part in parts]
     spot = [(part.source, part.as_of) for part in parts if isinstance(part, SpotPrice)]
-    dated = [(id_, day) for id_, day in [*rented, *spot] if id_ in tables.sources and isinstance(day, date)]
-    return price_sources(dated, tables.sources)
+    stated = ((id_, DAY.search(str(day))) for id_, day in [*rented, *spot] if id_ in tables.sources)
+    return price_sources([(id_, date.fromisoformat(day[0])) for id_, day in stated if day], tables.sources)
 
 
 def grade_of(answer: Answer) -> str:
@@ -178,9 +181,16 @@ def release() -> tuple[str, str]:
     return version("gpu-fleet-optimizer"), kernel_digest()
 
 
-def hash_of(answer: Answer, asked: list[AskedWord], sources: list[PriceSource]) -> str:
+def hash_of(answer: Answer, asked: list[AskedWord], sources: list[PriceSource], parts: Sequence[BaseModel]) -> str:
     """A hash of the question, of the release and its kernels, and of the prices that the answer rests on."""
     question = [[row.name, row.value] for row in answer.inputs] + [[word.word, word.value] for word in asked]
-    prices = [[source.id, str(source.as_of)] for source in sources]
+    prices = [*([source.id, str(source.as_of)] for source in sources), *sorted(set(prices_in(parts)))]
     rests_on = [type(answer).__name__, question, prices, *release()]
     return hashlib.sha256(json.dumps(rests_on).encode()).hexdigest()[:HASH_DIGITS]
+
+
+def prices_in(parts: Sequence[BaseModel]) -> Iterator[str]:
+    """What each thing in an answer costs that has a price of its own."""
+    for part in parts:
+        if isinstance(part, SpotPrice) or bool(getattr(part, "price_source", None)):
+            yield repr(sorted((name, value) for name, value in vars(part).items() if "usd" in name and value))

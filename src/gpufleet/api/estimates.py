@@ -33,9 +33,8 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
-from gpufleet.inputs.gpu_request import gpus_said
+from gpufleet.inputs.gpu_request import PoolRequest, gpus_said
 from gpufleet.inputs.model_config import model_asked
-from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.estimate import (
     EVERY_FIGURE,
     MOST_SEQUENCES,
@@ -59,14 +58,14 @@ def estimate(
     model: EstimateRequest | str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int] | None = None,
     *,
-    launch: bool = False,
+    launch: bool = True,
     catalog: Catalog | None = None,
     **said: Any,
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
-    `EstimateRequest` (questions.estimate) has what may be said: layout, formats, engine, lengths and loads. `launch`
-    adds the command that starts the replica.
+    `EstimateRequest` (questions.estimate) has what may be said: layout, formats, engine, lengths and loads. The
+    answer holds the command that starts the replica, unless `launch` is False.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high

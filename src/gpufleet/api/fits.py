@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
+from typing import Any
 
 from gpufleet.answers.fit import fit_result
 from gpufleet.api.envelope import in_full
@@ -17,7 +18,6 @@ from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.images import Images
 from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
@@ -47,13 +47,8 @@ def fit(
     gpus: str | None = None,
     context: str | float | None = None,
     *,
-    engine: str | None = None,
-    engine_version: str | None = None,
-    precision: str | None = None,
-    kv_precision: str | None = None,
-    batch: float | None = None,
-    images: str | Images | None = None,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
 
@@ -63,18 +58,7 @@ def fit(
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
     'fits'
     """
-    asked = heard(
-        FitRequest,
-        model,
-        gpus=gpus,
-        context=context,
-        engine=engine,
-        engine_version=engine_version,
-        precision=precision,
-        kv_precision=kv_precision,
-        batch=batch,
-        images=images,
-    )
+    asked = heard(FitRequest, model, gpus=gpus, context=context, **said)
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
     arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)

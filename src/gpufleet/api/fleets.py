@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from gpufleet.answers import decoder_service, encoder_service
+from gpufleet.answers import decoder_service, encoder_plans
 from gpufleet.answers.fleet_plan import fleet_plan
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
@@ -25,7 +25,7 @@ from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeS
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.together import Group, Together, planned_together
 from gpufleet.questions.fields import ServeRequest
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan
 
@@ -125,7 +125,7 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
     (question, solution), plan = encoder
     if priced == solution.ranked[0]:
         return plan
-    answer = deployment(encoder_service.SERVICE, Context.of(question, solution), priced)
+    answer = deployment(encoder_plans.SERVICE, Context.of(question, solution), priced)
     return with_answer(plan, answer)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gpufleet.answers.flips import flips_of
-from gpufleet.answers.front import front_of
-from gpufleet.answers.rejections import refusals
-from gpufleet.answers.why_not import best_of, needed_to_serve, price_to_win
+from gpufleet.answers.decoder_service import front_of
+from gpufleet.answers.levers import flips_of
+from gpufleet.answers.other_machines import best_of, needed_to_serve, price_to_win
+from gpufleet.answers.plan_parts import refusals
 from gpufleet.api.serve_questions import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.current_date import current_date
@@ -18,9 +18,9 @@ from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.dated import writer_with_rejections
 from gpufleet.optimize.flips import all_flips
 from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.flips import Flip
+from gpufleet.results.catalog import TokenApi
+from gpufleet.results.levers import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
-from gpufleet.results.token_prices import TokenApi
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"

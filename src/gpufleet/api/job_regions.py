@@ -31,7 +31,7 @@ from gpufleet.catalog.user_places import regions_by_word
 from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import Infeasible, UnknownName
-from gpufleet.inputs.job_plan_file import OF_JOBS, read_job_plan
+from gpufleet.inputs.plan_file import OF_JOBS, read_job_plan
 from gpufleet.optimize.job_regions import (
     JobAt,
     JobLimit,

@@ -19,9 +19,8 @@ from gpufleet.optimize.job_regions import BatchRun, JobWay, Run, TrainingRun
 from gpufleet.optimize.training import MOST_SPOT_MACHINES
 from gpufleet.pricing.energy import kwh_per_hour
 from gpufleet.results.base import Figure
-from gpufleet.results.batch import BatchPlan
-from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.results.job import JobPlan, RentedJob
+from gpufleet.results.encoders import EncoderBatchPlan
+from gpufleet.results.job import BatchPlan, JobPlan, RentedJob
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import HOUR
 

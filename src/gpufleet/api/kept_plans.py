@@ -25,7 +25,7 @@ from gpufleet.optimize.helping import is_sensible
 from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd_per_hour
-from gpufleet.results.flips import FlipWinner
+from gpufleet.results.levers import FlipWinner
 from gpufleet.results.plan import Deployment
 
 JUST_MORE, FIRST_GROWTH, MOST_GROWTH, NEAR_RATIO = 1 + 1e-6, 1.05, 4.0, 1.02

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
-from gpufleet.deploy.launch import launch, written_fraction
-from gpufleet.deploy.replica import Replica
+from gpufleet.deploy.launch import Replica, launch, written_fraction
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.files import is_folder
 from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.optimize.told_limits import fractions_of, longest_taken, of_free, stated_fraction, step_tokens
-from gpufleet.results.base import Result
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch, Result
 from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Any
 
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.levers import PRECISION, best_first, edge_in_words, lever_in_words, looser_limit, of_deployment
-from gpufleet.answers.relaxations import who_serves
-from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.answers.service_plan import Context, deployment, who_serves
 from gpufleet.api.market import USUAL_KINDS, offer_filter
 from gpufleet.api.serve_questions import Prepared, serve_question
 from gpufleet.catalog.what_if import asked_prices

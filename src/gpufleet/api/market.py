@@ -17,8 +17,8 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
 from gpufleet.catalog.what_if import asked_prices, change_words
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.domain.offer import Offer, PriceKind, price_kind
+from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.protocol import Copies
 from gpufleet.optimize.dated import dated_or_all, unpriced
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
@@ -110,14 +110,6 @@ def kinds_asked(request: MarketRequest) -> Sequence[str]:
     """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
     spot = (PriceKind.SPOT,) if request.may_use_spot else ()
     return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
-
-
-def price_kind(name: str) -> PriceKind:
-    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind])
-    return PriceKind(folded)
 
 
 def kind_words(request: PlanRequest, offers: Sequence[Offer]) -> str:

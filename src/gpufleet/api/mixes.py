@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from time import monotonic
@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
-from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.plan_parts import price_days, price_sources
 from gpufleet.api.envelope import in_full
 from gpufleet.api.fleets import MOST_MODELS, solved_by_name
 from gpufleet.api.input_rows import digest
 from gpufleet.api.machine_notes import said_of_prices
 from gpufleet.api.serve_questions import Prepared, understood
+from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.api.today import fleet_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
@@ -37,7 +38,6 @@ from gpufleet.optimize.together import Together, planned_together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, parse_quota, parse_shares
-from gpufleet.questions.said import filled
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
@@ -64,7 +64,7 @@ class Asked(MixQuestion):
 
 
 def plan_mix(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: MixRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -73,28 +73,31 @@ def plan_mix(
 ) -> FleetMix:
     """The cheapest machines of several types for services whose requests differ, with what is proved of the cost.
 
-    `requests`: one service or several, as for `plan_serve`; `request` says what the mix is held to, or words of it do.
+    `requests`: services, or a model whose service the words say as for `plan_serve`; what the mix is held to is said by
+    `request`, or by words too.
 
     >>> from gpufleet import ServeRequest
     >>> found = plan_mix(ServeRequest("llama-3.1-8b", 20.0, 1000, 200))
     >>> found.is_feasible
     True
     """
-    asked_of, terms = services_and_terms(requests, filled(request or MixRequest(), **said))
+    asked_of, terms = services_and_terms(MixRequest, requests, request, said)
     tables = load_catalog() if catalog is None else catalog
     found = answered(understood_mix(terms, asked_of, budget_usd_per_hour, tables), tables)
     return in_full(found, tables, *asked_of, terms, {"budget": budget_usd_per_hour})
 
 
-def services_and_terms(requests: ServeRequest | Sequence[ServeRequest], terms: T) -> tuple[list[ServeRequest], T]:
+def services_and_terms(
+    kind: type[T], services: Services, terms: T | None, said: Mapping[str, Any]
+) -> tuple[list[ServeRequest], T]:
     """One service or several, not too many, and what they are held to, in its range."""
-    services = [requests] if isinstance(requests, ServeRequest) else list(requests)
-    refuse_out_of_range(terms)
-    if not 1 <= len(services) <= MOST_SERVICES:
+    requests, held_to = spoken_of_services(kind, services, terms, said)
+    refuse_out_of_range(held_to)
+    if not 1 <= len(requests) <= MOST_SERVICES:
         raise UsageError(
-            "the number of services is out of range", found=len(services), expected=f"from 1 to {MOST_SERVICES}"
+            "the number of services is out of range", found=len(requests), expected=f"from 1 to {MOST_SERVICES}"
         )
-    return services, terms
+    return requests, held_to
 
 
 def understood_mix(

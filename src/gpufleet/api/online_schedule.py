@@ -41,7 +41,7 @@ from gpufleet.questions.schedule import STEPS_ONLINE, JobsFile, ScheduleRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.results.online_schedule import OnlineSchedule, PolicyOutcome
+from gpufleet.results.schedule import OnlineSchedule, PolicyOutcome
 from gpufleet.simulate.job_queue import JobQueue, QueuePolicy, replay_queue
 from gpufleet.units import MINUTE, PERCENT
 

@@ -28,8 +28,7 @@ from gpufleet.errors import UsageError
 from gpufleet.optimize.contest import deciding_offers
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.market import effective_price
-from gpufleet.questions.fields import NamedPath, RequestKind, ServeRequest
-from gpufleet.questions.images import parse_images
+from gpufleet.questions.fields import NamedPath, RequestKind, ServeRequest, parse_images
 from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
@@ -56,8 +55,9 @@ def request_words(request: ServeRequest) -> Words:
     model_and_work_first = sorted(fields(request), key=lambda f: f.kw_only is True)
     said = {f.name: getattr(request, f.name) for f in model_and_work_first if f.name not in NOT_WRITTEN}
     said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
-    defaults = {f.name: f.default for f in fields(request)}
-    return {name: plain_words(value) for name, value in said.items() if value != defaults[name]}
+    defaults = {f.name: plain_words(f.default) for f in fields(request)}
+    plain = {name: plain_words(value) for name, value in said.items()}
+    return {name: value for name, value in plain.items() if value != defaults[name]}
 
 
 def plain_words(value: object) -> object:

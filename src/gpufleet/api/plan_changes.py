@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
+from gpufleet.answers.other_machines import best_of
 from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_of_price, price_changes
-from gpufleet.answers.why_not import best_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.envelope import in_full
 from gpufleet.api.fleets import plan_fleet

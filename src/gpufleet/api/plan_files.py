@@ -14,8 +14,7 @@ from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import GpufleetError, UsageError
-from gpufleet.inputs.plan_file import PLAN_AGAIN, read_plan, read_questions
-from gpufleet.inputs.plan_laws import CLOSE_RATIO, WITHOUT_SEAL
+from gpufleet.inputs.plan_file import CLOSE_RATIO, PLAN_AGAIN, WITHOUT_SEAL, read_plan, read_questions
 from gpufleet.provenance import SUPPOSED
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.job import JobPlan

@@ -9,13 +9,9 @@ from datetime import date
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.certainty import certainty_of
-from gpufleet.answers.decoder_service import SERVICE
-from gpufleet.answers.flips import flips_of
-from gpufleet.answers.mix import mixed_deployment
-from gpufleet.answers.price_sources import price_days, price_sources
-from gpufleet.answers.rest_of_bill import with_rest_of_bill
+from gpufleet.answers.decoder_service import SERVICE, mixed_deployment, with_rest_of_bill
+from gpufleet.answers.levers import certainty_of, flips_of
+from gpufleet.answers.plan_parts import Asked, price_days, price_sources
 from gpufleet.answers.service_plan import Context, deployment, service_plan
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.pools_plan import pooled_deployment
-from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.plan_parts import price_days, price_sources
+from gpufleet.answers.pools import pooled_deployment
 from gpufleet.api.serve_questions import Prepared
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.network import network_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.pools_estimate import pools_estimate
+from gpufleet.answers.pools import pools_estimate
 from gpufleet.api.configured import configured, link_words, understood
 from gpufleet.api.remarks import beyond_context
 from gpufleet.catalog.calibration import calibration_of
@@ -14,7 +14,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, UsageError, named
-from gpufleet.inputs.pool_request import PoolRequest, parse_pool
+from gpufleet.inputs.gpu_request import PoolRequest, parse_pool
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.pools import DECODE, PREFILL, PoolOfCopies, PoolsQuestion, solve_pools

@@ -14,15 +14,15 @@ from gpufleet.answers.regions import (
     at_users,
     egress_costs,
     emitted,
+    hours_of_day,
     lost_regions,
-    region_of,
     region_rows,
     user_places,
 )
-from gpufleet.answers.sun import hours_of_day
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.mixes import Asked, effort_of, services_and_terms, understood_mix, with_mix, without_mix
+from gpufleet.api.spoken import Services
 from gpufleet.catalog.areas import is_in, known_areas, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -34,6 +34,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
 from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError
+from gpufleet.optimize.mixes.alone import region_of
 from gpufleet.optimize.mixes.cheapest import found_mix, is_over_budget
 from gpufleet.optimize.mixes.corrected import Rated, Solver
 from gpufleet.optimize.mixes.dominated import without_beaten
@@ -53,9 +54,7 @@ from gpufleet.optimize.mixes.sun import (
 from gpufleet.optimize.mixes.ways import Posed
 from gpufleet.optimize.mixes.worth import usd_per_kg
 from gpufleet.performance.network_latency import round_trip
-from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
-from gpufleet.questions.said import filled
 from gpufleet.results.mix import MixCopies
 from gpufleet.results.regions import FollowedSun, RegionPlan
 from gpufleet.units import HOUR, MILLISECOND, MINUTE
@@ -66,7 +65,7 @@ OF_HOURS = 2 * HOURS
 
 
 def plan_regions(
-    requests: ServeRequest | Sequence[ServeRequest],
+    requests: Services,
     request: RegionRequest | None = None,
     *,
     budget_usd_per_hour: float | None = None,
@@ -81,7 +80,7 @@ def plan_regions(
     >>> found.is_feasible
     True
     """
-    asked_of, terms = services_and_terms(requests, filled(request or RegionRequest(), **said))
+    asked_of, terms = services_and_terms(RegionRequest, requests, request, said)
     refuse_contradictions(terms)
     tables = load_catalog() if catalog is None else catalog
     asked = placed(understood_mix(terms, asked_of, budget_usd_per_hour, tables), terms, tables)

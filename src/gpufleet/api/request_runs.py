@@ -36,8 +36,7 @@ from gpufleet.optimize.request_runs import (
     together,
 )
 from gpufleet.optimize.size import QUANTILES
-from gpufleet.questions.copies import CopyQuestion
-from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.questions.fields import RequestKind
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input

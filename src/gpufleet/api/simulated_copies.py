@@ -20,7 +20,7 @@ from gpufleet.inputs.gpu_request import gpus_said
 from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
-from gpufleet.questions.copies import CopyQuestion as CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion as CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment

@@ -8,36 +8,33 @@ from dataclasses import MISSING, fields
 from functools import cache
 from os import PathLike
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.encoder import EncoderModel
-from gpufleet.domain.pool_request import PoolRequest
-from gpufleet.domain.rate_curve import RateCurve
-from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.questions.fields import NamedPath
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import Request, Word, words_of
-from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.job import JobPlan
-from gpufleet.results.plan import ServePlan
+from gpufleet.questions.fields import NamedPath, ServeRequest
+from gpufleet.questions.words import Request, Word, filled, words_of
+from gpufleet.table import resolved
+
+if TYPE_CHECKING:
+    from gpufleet.domain.architecture import Architecture
 
 R = TypeVar("R", bound=Request)
+Services: TypeAlias = "ServeRequest | str | PathLike[str] | Architecture | Sequence[ServeRequest]"
 LENGTHS = ("input_tokens", "output_tokens")
-NAMED = {
-    "Architecture": Architecture,
-    "EncoderModel": EncoderModel,
-    "FleetPlan": FleetPlan,
-    "PoolRequest": PoolRequest,
-    "RateCurve": RateCurve,
-    "JobPlan": JobPlan,
-    "ServePlan": ServePlan,
-    "Slo": Slo,
-    "TokenCounts": TokenCounts,
+TYPES = {
+    "Architecture": "domain.architecture",
+    "EncoderModel": "domain.encoder",
+    "FleetPlan": "results.fleet",
+    "PoolRequest": "domain.pool_request",
+    "RateCurve": "domain.rate_curve",
+    "JobPlan": "results.job",
+    "ServePlan": "results.plan",
+    "Slo": "domain.slo",
+    "TokenCounts": "domain.token_counts",
 }
+"""Types of fields that requests name for type checkers alone, and the modules of them."""
 
 
 def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed: bool = False) -> R:
@@ -46,9 +43,31 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
     A word is called as its field or as its option is (`budget_usd_per_hour`, `budget`); text is read as the option
     reads it ('10/s', '8k', '20%', 'aws,gcp'), anything else is taken as it is. What `is_typed` is told as its option.
     """
-    subject_field = subject_of(kind)
-    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_field}
-    called = {name: name for name in field_names(kind)} | {row.name: row.field for row in rows.values()}
+    values = values_of(kind, said, is_typed=is_typed)
+    if isinstance(subject, kind):
+        return filled(subject, **values)
+    refuse_unsaid(kind, values)
+    about = {} if subject_of(kind) is None else {subject_of(kind): subject}
+    return kind(**about, **values)  # type: ignore[arg-type]
+
+
+def spoken_of_services(
+    kind: type[R], services: Services, terms: R | None, said: Mapping[str, Any]
+) -> tuple[list[ServeRequest], R]:
+    """Services, and what is asked of all of them together; words that are not of that are of the one service."""
+    of_all = {name: value for name, value in said.items() if name in fields_called(kind)}
+    of_one = {name: value for name, value in said.items() if name not in of_all}
+    asked = filled(terms or kind(), **values_of(kind, of_all))
+    if isinstance(services, str) or not isinstance(services, Sequence):
+        return [spoken(ServeRequest, services, of_one)], asked
+    if of_one:
+        raise UnknownName("word of a question", next(iter(of_one)), fields_called(kind))
+    return [*services], asked
+
+
+def values_of(kind: type[Request], said: Mapping[str, Any], *, is_typed: bool = False) -> dict[str, Any]:
+    """What words say, by the fields that they fill."""
+    called, rows = fields_called(kind), rows_by_field(kind)
     values: dict[str, Any] = {}
     for name, value in said.items():
         if name not in called:
@@ -56,10 +75,17 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed:
         row = rows.get(called[name])
         with told_as(name, row if is_typed else None):
             values[called[name]] = read(kind, called[name], row, value, is_typed=is_typed)
-    if isinstance(subject, kind):
-        return filled(subject, **values)
-    refuse_unsaid(kind, values)
-    return kind(subject, **values)  # type: ignore[call-arg, arg-type]
+    return values
+
+
+def rows_by_field(kind: type[Request]) -> dict[str, Word[Any]]:
+    """Words of a question by the fields that they fill, but for what it is about."""
+    return {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_of(kind)}
+
+
+def fields_called(kind: type[Request]) -> dict[str, str]:
+    """The fields of a question by all that they are called: as they are, and as their options."""
+    return {name: name for name in field_names(kind)} | {row.name: field for field, row in rows_by_field(kind).items()}
 
 
 def heard(kind: type[R], subject: object, **said: Any) -> R:
@@ -91,9 +117,9 @@ def read(kind: type[Request], field: str, row: Word[Any] | None, value: object, 
     return row.value_of(value)
 
 
-def subject_of(kind: type[Request]) -> str:
-    """The field that a question is about."""
-    return next(f.name for f in fields(kind) if not f.kw_only)
+def subject_of(kind: type[Request]) -> str | None:
+    """The field that a question is about, where it has one."""
+    return next((f.name for f in fields(kind) if not f.kw_only), None)
 
 
 def refuse_another_type(kind: type[Request], field: str, value: object) -> None:
@@ -111,8 +137,10 @@ def types_of(kind: type[Request]) -> Mapping[str, Any]:
 
 @cache
 def types_once(kinds: tuple[type[Request]]) -> Mapping[str, Any]:
-    """The same, read once."""
-    return get_type_hints(kinds[0], localns=NAMED)
+    """The same, read once; loaded is what the request names."""
+    named_there = " ".join(str(f.type) for f in fields(kinds[0]))
+    held = {name: resolved(f"{home}:{name}") for name, home in TYPES.items() if name in named_there}
+    return get_type_hints(kinds[0], localns=held)
 
 
 def parts_of(hint: Any) -> tuple[Any, ...]:

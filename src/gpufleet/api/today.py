@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
-from gpufleet.answers.price_sources import price_sources
+from gpufleet.answers.plan_parts import price_sources
 from gpufleet.answers.service_figures import running_usd
 from gpufleet.answers.today import PlanEnds, SolvedMachines, today_of
 from gpufleet.api.answers import ServeAnswer

@@ -8,10 +8,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.asked import Asked
-from gpufleet.answers.training_estimate import recipe_words
-from gpufleet.answers.training_fit import other_stack
-from gpufleet.answers.training_plan import TrainingContext, training_plan
+from gpufleet.answers.plan_parts import Asked
+from gpufleet.answers.training_estimate import other_stack, recipe_words
+from gpufleet.answers.training_plan import training_plan
 from gpufleet.api.demands import checked_confidence, refuse_rows
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
@@ -100,7 +99,7 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     inputs = inputs_of(request, understood(request, question, market))
     notes = [*market.notes, *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
-    plan = training_plan(TrainingContext(question, solution), asked)
+    plan = training_plan(question, solution, asked)
     otherwise = otherwise_of(request, question, solution, tables)
     refused = [*refused_notes(question, plan), *host_notes(question, solution, tables)]
     notes = [*plan.notes, *campaign_notes(request, plan), *refused]

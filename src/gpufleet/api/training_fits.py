@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from os import PathLike
+from typing import Any
 
-from gpufleet.answers.training_fit import training_fit
+from gpufleet.answers.training_estimate import training_fit
 from gpufleet.api.envelope import in_full
 from gpufleet.api.spoken import heard
 from gpufleet.api.training_estimates import model_notes, trained_model, usual_step_tokens
@@ -42,39 +43,15 @@ def fit_training(
     gpus: str | None = None,
     method: str | None = None,
     *,
-    sequence_tokens: float | None = None,
-    micro_batch: int | None = None,
-    rank: int | None = None,
-    modules: Sequence[str] | None = None,
-    precision: str | None = None,
-    optimizer: str | None = None,
-    layout: str | None = None,
-    offload: Sequence[str] | None = None,
-    eager: bool = False,
-    stack: str | None = None,
     catalog: Catalog | None = None,
+    **said: Any,
 ) -> TrainingFit:
     """Whether a step of training (LoRA unless said) fits these GPUs, in the fastest layout that does.
 
     >>> fit_training("llama-3.1-8b", "RTX-4090", "qlora").fits
     True
     """
-    asked = heard(
-        TrainingFitRequest,
-        model,
-        gpus=gpus,
-        method=method,
-        sequence_tokens=sequence_tokens,
-        micro_batch=micro_batch,
-        rank=rank,
-        modules=modules,
-        precision=precision,
-        optimizer=optimizer,
-        layout=layout,
-        offload=offload,
-        eager=eager or None,
-        stack=stack,
-    )
+    asked = heard(TrainingFitRequest, model, gpus=gpus, method=method, **said)
     tables = load_catalog() if catalog is None else catalog
     arch, named, request = trained_model(asked.model), method_named(asked.method), gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any
@@ -16,8 +16,7 @@ from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
-from gpufleet.results.catalog import SourceNote
-from gpufleet.results.token_prices import TokenApi, TokenPriceListing, TokenPriceRow
+from gpufleet.results.catalog import SourceNote, TokenApi, TokenPriceListing, TokenPriceRow
 
 COLUMNS = (
     *("model", "host", "name_there", "usd_per_1m_input", "usd_per_1m_output", "usd_per_1m_cached_input"),
@@ -121,7 +120,7 @@ def api_of(model: str, host: str, input_tokens: float, output_tokens: float, tod
     return TokenApi(**cells_of(least), is_same_model=is_named, num_others_there=len(here) - 1)
 
 
-def list_token_prices(model: str | None, hosts: list[str] | None) -> TokenPriceListing:
+def list_token_prices(model: str | None, hosts: Sequence[str] | None) -> TokenPriceListing:
     """What hosts ask, a row each: of a model, or of all."""
     offers, notes = list(token_offers()), []
     if model is not None:

@@ -17,8 +17,7 @@ from gpufleet.catalog.update_lock import only_update
 from gpufleet.cli.catalog_refresh import connection, tell
 from gpufleet.cli.interrupts import interrupts_raised
 from gpufleet.errors import DataMissing, GpufleetError, UsageError
-from gpufleet.inputs.added_models import models_root
-from gpufleet.inputs.model_config import is_encoder, read_encoder, read_model
+from gpufleet.inputs.model_config import is_encoder, models_root, read_encoder, read_model
 from gpufleet.report.added_models import added_page
 from gpufleet.report.page import Page
 from gpufleet.results.added_models import AddedModelRow, AddedModels, StoredFormatRow

@@ -15,9 +15,9 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
-from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import GpufleetError, OurBug, UnknownName
 from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings, write_everything
+from gpufleet.table import VERBS, Verb
 
 if TYPE_CHECKING:
     import typer

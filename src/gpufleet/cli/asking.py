@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
@@ -40,8 +41,8 @@ class Typed(NamedTuple):
         """How many rows were asked for, where it was said."""
         return None if "rows" in self.unsaid else int(self.words.text("rows") or 0) or None
 
-    def request(self, kind: type[R], subject: object) -> R:
-        """The question that was typed about a subject, over what is preferred."""
+    def request(self, kind: type[R], subject: object = None) -> R:
+        """The question that was typed, about a subject where it has one, over what is preferred."""
         from gpufleet.api.spoken import spoken
 
         asked = spoken(kind, subject, self.words.over(self.preferred).only(words_of(kind)).words, is_typed=True)
@@ -109,15 +110,19 @@ def gathered_value(parameter: inspect.Parameter, values: Mapping[str, Any]) -> A
 def option(row: Word[Any]) -> inspect.Parameter:
     """A word as an option that Typer understands."""
     takes: Any = row.kind.takes if row.is_needed else TAKES.get(row.kind.takes, row.kind.takes)
-    default = row.default if row.kind.takes not in TAKES else inspect.Parameter.empty if row.is_needed else None
-    annotation = Annotated[takes, about(row)]
+    is_shown = row.kind.takes is bool or row.shows_default
+    default = inspect.Parameter.empty if row.is_needed else row.default if is_shown else None
+    annotation = Annotated[takes, about(row), row.kind.file]
     return inspect.Parameter(parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def about(row: Word[Any]) -> Any:
     """What Typer is told of a word: its flags, and what the help page says of it."""
+    if row.is_argument:
+        return typer.Argument(metavar=row.kind.metavar, help=row.says)
     flags = [row.flag, *([row.singular] if row.singular else [])]
-    least, most = (row.bounds.least, row.bounds.most) if row.kind.takes is int and row.bounds else (None, None)
+    bounds = row.bounds if row.kind.takes in (int, float) else None
+    least, most = (None, None) if bounds is None else (bounds.least, None if bounds.most == math.inf else bounds.most)
     return typer.Option(
         *flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most, rich_help_panel=row.heading
     )
@@ -133,10 +138,15 @@ def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: 
     from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
-    said = WorkloadFile({name: as_said(value) for name, value in values.items() if value})
+    said = WorkloadFile({name: as_said(value) for name, value in values.items() if is_said(value)})
     liked = {name for name, row in rows.items() if parameter_of(row) in names_preferred(context)}
     preferred = said.only({name for name in liked if rows[name].preferred is not None})
     return Typed(said.without(*liked), preferred, frozenset(n for n, row in rows.items() if is_unsaid(row, context)))
+
+
+def is_said(value: object) -> bool:
+    """Whether a value says anything: zero does, an empty list and a switch that does not stand do not."""
+    return bool(value) or type(value) in (int, float)
 
 
 def is_unsaid(row: Word[Any], context: typer.Context) -> bool:

@@ -13,10 +13,13 @@ from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.cli.progress import replaying
 from gpufleet.questions.autoscale import AutoscaleRequest
+from gpufleet.questions.words import FileUse
 
 app = verb()
 
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
+PlanArgument = Annotated[
+    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+]
 
 
 @app.command()

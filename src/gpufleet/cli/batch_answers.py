@@ -20,8 +20,8 @@ from gpufleet.cli.plan_words import SaidWords, model_of, needed, read_as, with_w
 from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import BATCH, DEADLINE, REQUESTS, words_of
-from gpufleet.results.batch import BatchPlan
-from gpufleet.results.encoder_batch import EncoderBatchPlan
+from gpufleet.results.encoders import EncoderBatchPlan
+from gpufleet.results.job import BatchPlan
 
 VERB = "plan batch"
 

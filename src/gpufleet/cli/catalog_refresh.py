@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from threading import Lock
@@ -20,8 +20,8 @@ from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.catalog.update_lock import only_update
 from gpufleet.cli.interrupts import interrupts_raised
-from gpufleet.cli.options import words
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.questions.catalog import UpdateRequest
 from gpufleet.report.catalog_update import update_page
 from gpufleet.report.output_stream import remark
 from gpufleet.report.page import Page
@@ -37,12 +37,10 @@ SPEAKING = Lock()
 Done = Callable[[FeedUpdate], None]
 
 
-def update_answer(
-    clouds: list[str] | None, accept_losses: bool, accept: list[str] | None
-) -> tuple[CatalogUpdate, Page]:
+def update_answer(q: UpdateRequest) -> tuple[CatalogUpdate, Page]:
     """Every feed of the clouds, all at once."""
-    feeds, root = feeds_of(clouds_with_feeds(clouds)), snapshot_root()
-    accepted = accepted_types(accept, load_shipped_and_refreshed())
+    feeds, root = feeds_of(clouds_with_feeds(q.cloud)), snapshot_root()
+    accepted = accepted_types(q.accept or (), load_shipped_and_refreshed())
     with interrupts_raised(), connection() as client, only_update(root), progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
             catalog=load_shipped_and_refreshed(),
@@ -51,28 +49,27 @@ def update_answer(
             now=datetime.now(timezone.utc),
             on_feed=on_feed,
             on_done=on_done,
-            accept_losses=accept_losses,
+            accept_losses=q.accept_losses,
             accepted=accepted,
         )
         result = update_catalog(feeds, refresh)
     return result, update_page(result)
 
 
-def clouds_with_feeds(names: list[str] | None) -> set[str] | None:
+def clouds_with_feeds(names: Sequence[str] | None) -> set[str] | None:
     """Clouds by name; one that has no feed is said."""
     known = sorted({feed.cloud for feed in FEEDS})
-    wanted = None if names is None else {name.casefold() for name in words(names)}
+    wanted = None if names is None else {name.casefold() for name in names}
     for name in sorted(wanted or ()):
         if name not in known:
-            raise UnknownName("cloud with a price feed", name, known, hint=f"Known: {', '.join(known)}.")
+            raise UnknownName("cloud with a price feed", name, known)
     return wanted
 
 
-def accepted_types(names: list[str] | None, catalog: Catalog) -> Accepted:
+def accepted_types(names: Sequence[str], catalog: Catalog) -> Accepted:
     """Machine types by name, of which prices are believed as they come; 'all' stands for every type."""
-    named = words(names or [])
-    found = [resolve_instance(catalog, name) for name in named if name != EVERY_TYPE]
-    return Accepted(frozenset((i.cloud, i.name) for i in found), is_all=EVERY_TYPE in named)
+    found = [resolve_instance(catalog, name) for name in names if name != EVERY_TYPE]
+    return Accepted(frozenset((i.cloud, i.name) for i in found), is_all=EVERY_TYPE in names)
 
 
 @contextmanager

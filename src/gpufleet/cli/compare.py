@@ -15,6 +15,7 @@ from gpufleet.cli.money import write_money_in
 from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, refuse_workload_file, verb
 from gpufleet.errors import UsageError
 from gpufleet.questions.fields import ServeRequest
+from gpufleet.questions.words import FileUse
 
 if TYPE_CHECKING:
     from gpufleet.cli.options import OutputFormat
@@ -25,6 +26,7 @@ app = verb()
 SidesArgument = Annotated[
     list[str],
     typer.Argument(metavar="A B", help="Two of H100:4, L40S, aws:p5.48xlarge; two plans' JSON; or 2 to 8 models."),
+    FileUse.MAYBE_READ,
 ]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -34,6 +36,7 @@ ModelOption = Annotated[
         help="Of two sets of machines: a name, a config.json, or the folder of one.",
         callback=refuse_workload_file,
     ),
+    FileUse.MAYBE_READ,
 ]
 
 

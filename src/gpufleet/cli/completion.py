@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import typer
 
 from gpufleet.cli.options import PLAIN, is_group
-from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UsageError
+from gpufleet.table import VERBS, Verb
 
 MOST_OFFERED = 200
 VARIABLE = "_GPUFLEET_COMPLETE"

@@ -20,9 +20,9 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.files import refused
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.money import page_in_shown_currency
+from gpufleet.report.numbers import shown_currency
 from gpufleet.report.output_stream import remark, say
 from gpufleet.report.page import Page
-from gpufleet.report.shown_currency import shown_currency
 from gpufleet.report.text import page_as_text
 
 PIPE_WIDTH = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.cli.encoder_answers import one_length, refuse_of_decoders, written_tokens
 from gpufleet.cli.plan_words import FurtherFlags, SaidWords, ServeFlags, model_of, needed, read_as, with_words
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.units import parse_rate
 
 

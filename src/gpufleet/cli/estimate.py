@@ -20,6 +20,7 @@ from gpufleet.cli.options import (
 from gpufleet.cli.progress import replaying
 from gpufleet.errors import UsageError
 from gpufleet.questions.estimate import TYPED, EstimateRequest
+from gpufleet.questions.words import FileUse
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ RooflineOption = Annotated[bool, typer.Option("--roofline", help="Draw both step
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw the roofline as a picture."),
+    FileUse.WRITTEN,
 ]
 
 
@@ -58,7 +60,7 @@ def estimate(
     request = asked.request(EstimateRequest, model)
     is_explained = explain or roofline or is_drawn or picture is not None
     with replaying(request.requests is not None):
-        result = estimate_serving(request, explain=is_explained, launch=request.gpus is not None)
+        result = estimate_serving(request, explain=is_explained)
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)
     return result.exit_code

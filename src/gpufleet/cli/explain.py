@@ -11,6 +11,7 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import EditedOption, OutFileOption, OutputOption, verb
 from gpufleet.errors import UsageError
+from gpufleet.questions.words import FileUse
 
 if TYPE_CHECKING:
     from gpufleet.cli.options import OutputFormat
@@ -22,8 +23,11 @@ WorkloadOption = Annotated[
     typer.Option(
         "--workload", metavar="FILE.yaml", help="Also list where this file differs from the question of the plan."
     ),
+    FileUse.READ,
 ]
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
+PlanArgument = Annotated[
+    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+]
 CheckOption = Annotated[
     bool, typer.Option("--check", help="End with exit code 3 if the plan does not hold today, 4 if the answer changed.")
 ]

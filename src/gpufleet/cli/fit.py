@@ -12,12 +12,11 @@ from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, model_argument, verb
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fit import USUAL_CONTEXT, FitRequest, TrainingFitRequest
-from gpufleet.questions.said import filled
-from gpufleet.questions.words import LOAD, words_of
+from gpufleet.questions.words import LOAD, FileUse, filled, words_of
 
 app = verb()
 
-AnyModelArgument = Annotated[Optional[str], model_argument("[MODEL]")]  # noqa: UP045
+AnyModelArgument = Annotated[Optional[str], model_argument("[MODEL]"), FileUse.MAYBE_READ]  # noqa: UP045
 OwnedOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'.", rich_help_panel=LOAD),

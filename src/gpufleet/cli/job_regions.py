@@ -8,13 +8,13 @@ from gpufleet.cli.asking import Typed
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.plan_words import SaidWords, value_of
-from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import UsageError
-from gpufleet.inputs.job_plan_file import OF_JOBS as OF_PLANS
-from gpufleet.inputs.job_plan_file import holds_answer, is_service_plan
+from gpufleet.inputs.plan_file import OF_JOBS as OF_PLANS
+from gpufleet.inputs.plan_file import holds_answer, is_service_plan
 from gpufleet.questions.fields import CURRENCY, ServeRequest
 from gpufleet.questions.regions import JobRegionRequest, RegionRequest
 from gpufleet.questions.words import words_of
+from gpufleet.table import SUCH_AS
 
 if TYPE_CHECKING:
     from gpufleet.results.regions import JobRegionPlan

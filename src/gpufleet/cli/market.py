@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.errors import UsageError
+from gpufleet.questions.words import FileUse
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ CatalogOption = Annotated[
     typer.Option(
         "--catalog", metavar="DIR", help="Folder of your own tables, on top of the shipped ones (or GPUFLEET_CATALOG)."
     ),
+    FileUse.HERE,
 ]
 MaxAgeOption = Annotated[
     Optional[str],  # noqa: UP045

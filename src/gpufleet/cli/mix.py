@@ -15,6 +15,7 @@ from gpufleet.cli.options import MaybeModelArgument, Written, verb
 from gpufleet.errors import Infeasible
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.mix import MixRequest
+from gpufleet.questions.words import FileUse
 from gpufleet.report.formats import as_json
 from gpufleet.report.output_stream import remark
 
@@ -26,6 +27,7 @@ app = verb()
 RoutingOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--routing", metavar="OUT.json", help="Also write which lengths go where, for a router."),
+    FileUse.WRITTEN,
 ]
 
 

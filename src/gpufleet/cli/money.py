@@ -19,7 +19,7 @@ CurrencyOption = Annotated[
 
 def write_money_in(*said: str | None) -> None:
     """Write money in the first currency that anybody said: a flag, a file, a preference."""
-    from gpufleet.report.shown_currency import show_money_in
+    from gpufleet.report.numbers import show_money_in
 
     show_money_in(currency_of(next(filter(None, said), None)))
 
@@ -41,7 +41,7 @@ def usd_of(said: str | None, currency: str | None, read: Callable[[str], float])
 def refuse_two_rates(tables: Catalog) -> None:
     """The rate of the answer and that of the user's price list must be the same, or the answer mixes two."""
     from gpufleet.errors import UsageError
-    from gpufleet.report.shown_currency import shown_currency
+    from gpufleet.report.numbers import shown_currency
 
     shown = shown_currency()
     for rate in tables.exchange_rates:

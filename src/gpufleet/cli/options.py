@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from gpufleet.errors import UsageError, abridged
-from gpufleet.questions.words import EDITED
+from gpufleet.questions.words import EDITED, FileUse
 from gpufleet.records import dataclass
 from gpufleet.units import parse_tokens
 
@@ -57,8 +57,8 @@ def model_argument(metavar: str = "MODEL", says: str = "A name, a config.json, o
     return typer.Argument(metavar=metavar, help=says, show_default=False, callback=refuse_workload_file)
 
 
-ModelArgument = Annotated[str, model_argument()]
-MaybeModelArgument = Annotated[Optional[str], model_argument()]  # noqa: UP045
+ModelArgument = Annotated[str, model_argument(), FileUse.MAYBE_READ]
+MaybeModelArgument = Annotated[Optional[str], model_argument(), FileUse.MAYBE_READ]  # noqa: UP045
 OutputOption = Annotated[
     OutputFormat | None,
     typer.Option("--output", "-o", help="Format of the answer; default: by the suffix of --out-file, else table."),
@@ -66,6 +66,7 @@ OutputOption = Annotated[
 OutFileOption = Annotated[
     str | None,
     typer.Option("--out-file", metavar="FILE", help="Write the answer to FILE instead of standard output."),
+    FileUse.HERE,
 ]
 
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gpufleet.cli.verbs import EXAMPLES, VERBS, Verb
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.table import EXAMPLES, VERBS, Verb
 
 if TYPE_CHECKING:
     import typer

@@ -24,12 +24,13 @@ from gpufleet.cli.progress import replaying
 from gpufleet.errors import UsageError
 from gpufleet.questions.fields import BATCH, SERVE
 from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
+from gpufleet.questions.words import FileUse
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
     from gpufleet.cli.plan_words import FurtherFlags
     from gpufleet.report.detail import Details
-    from gpufleet.results.encoder_service import EncoderServePlan
+    from gpufleet.results.encoders import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -43,6 +44,7 @@ SeedConfigOption = Annotated[
     typer.Option(
         "--seed-config", metavar="DIR", help="Take machines and prices from configs of the migration analyzer."
     ),
+    FileUse.HERE,
 ]
 WhyNotOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -62,6 +64,7 @@ ParetoOption = Annotated[
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw cost against latency as a picture."),
+    FileUse.WRITTEN,
 ]
 TokenPriceOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
-    from gpufleet.results.encoder_service import EncoderServePlan
+    from gpufleet.results.encoders import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 

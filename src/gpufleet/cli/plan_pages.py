@@ -13,11 +13,9 @@ from gpufleet.results.plan import ServePlan, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.report.job_page import JobWords
-    from gpufleet.results.batch import BatchPlan
-    from gpufleet.results.encoder_batch import EncoderBatchPlan
-    from gpufleet.results.encoder_service import EncoderServePlan
+    from gpufleet.results.encoders import EncoderBatchPlan, EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
-    from gpufleet.results.job import JobPlan
+    from gpufleet.results.job import BatchPlan, JobPlan
     from gpufleet.results.training import TrainingPlan
 
 UNBOUNDED_WIDTH = 1000
@@ -91,7 +89,7 @@ def batch_page(
 ) -> Page:
     """The page of a batch job, of a model that writes or of an encoder."""
     from gpufleet.report import decoder_job, encoder_job
-    from gpufleet.results.batch import BatchPlan
+    from gpufleet.results.job import BatchPlan
 
     if isinstance(plan, BatchPlan):
         return page_of_job(plan, decoder_job.WORDS, chosen, explain, details, num_rows)

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of
-from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.questions.fields import PlanRequest, words_of
 from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
+from gpufleet.table import SUCH_AS
 
 R = TypeVar("R", bound=PlanRequest)
 T = TypeVar("T")

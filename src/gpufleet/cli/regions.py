@@ -11,11 +11,13 @@ from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.options import Written, model_argument, verb
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import JobRegionRequest, RegionRequest
+from gpufleet.questions.words import FileUse
 
 app = verb()
 ModelOrJobArgument = Annotated[
     Optional[str],  # noqa: UP045
     model_argument(says="A name, a config.json, or the folder of one; or the PLAN.json of a job."),
+    FileUse.MAYBE_READ,
 ]
 
 

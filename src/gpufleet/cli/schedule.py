@@ -15,6 +15,7 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputFormat, verb
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.questions.schedule import ScheduleRequest
+from gpufleet.questions.words import FileUse
 from gpufleet.report.output_stream import remark, say
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ JobsArgument = Annotated[
         help="Pools of GPUs, and the jobs that share them; or a schedule of -o json, to write in another form.",
         show_default=False,
     ),
+    FileUse.READ,
 ]
 ScheduleOutputOption = Annotated[
     Optional[ScheduleFormat],  # noqa: UP045

@@ -15,6 +15,7 @@ from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, mode
 from gpufleet.cli.progress import progress_bar, telling_of_compiling
 from gpufleet.errors import UsageError
 from gpufleet.questions.simulation import SimulationRequest
+from gpufleet.questions.words import FileUse
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -26,14 +27,19 @@ app = verb()
 
 INTERRUPTED = 130
 
-ModelOrPlan = Annotated[str, model_argument(says="A model as elsewhere; without --gpus the file of a plan (-o json).")]
+ModelOrPlan = Annotated[
+    str,
+    model_argument(says="A model as elsewhere; without --gpus the file of a plan (-o json)."),
+    FileUse.MAYBE_READ,
+]
 PerRequestOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--per-request",
-        metavar="FILE",
+        metavar="OUT.csv",
         help="Also write every request's times as CSV.",
     ),
+    FileUse.WRITTEN,
 ]
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -42,6 +48,7 @@ PictureOption = Annotated[
         metavar="OUT.svg",
         help="Also draw the course and the spread of latencies.",
     ),
+    FileUse.WRITTEN,
 ]
 ExplainOption = Annotated[bool, typer.Option("--explain", help="Also show every input as it was read.")]
 

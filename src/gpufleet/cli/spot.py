@@ -15,7 +15,7 @@ from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import Written, verb
 from gpufleet.errors import PolicyViolation, UsageError
-from gpufleet.questions.words import words_of
+from gpufleet.questions.words import FileUse, words_of
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 app = verb()
 
-JobArgument = Annotated[
+PlanArgument = Annotated[
     Optional[str],  # noqa: UP045
     typer.Argument(
         metavar="[PLAN.json]", help="What plan train, finetune, batch or serve wrote; else --work.", show_default=False
     ),
+    FileUse.READ,
 ]
 RulesOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--rules", metavar="OUT.json", help="Also write the policy as data: a state machine with thresholds."),
+    FileUse.WRITTEN,
 ]
 
 ReplayOption = Annotated[
@@ -39,10 +41,12 @@ ReplayOption = Annotated[
     typer.Option(
         "--replay", metavar="LOG.csv", help="Check a log of ticks by a policy: PLAN.json is what --rules wrote."
     ),
+    FileUse.READ,
 ]
 SpotFleetOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--spot-fleet", metavar="OUT.tf", help="Also write the fleet of a service on AWS, for Terraform."),
+    FileUse.WRITTEN,
 ]
 
 
@@ -51,7 +55,7 @@ SpotFleetOption = Annotated[
 def spot(
     asked: Typed,
     *,
-    job: JobArgument = None,
+    plan: PlanArgument = None,
     rules: RulesOption = None,
     replay: ReplayOption = None,
     spot_fleet: SpotFleetOption = None,
@@ -61,18 +65,18 @@ def spot(
 ) -> int:
     """What a job with a deadline, or a service, costs on spot: by which rules, how often late or short of machines."""
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.inputs.job_plan_file import is_service_plan
+    from gpufleet.inputs.plan_file import is_service_plan
 
     if replay is not None:
         refuse_beside_replay(asked, [rules, spot_fleet])
-        return show_audit(job, replay, written)
+        return show_audit(plan, replay, written)
     write_money_in(currency)
-    read = [path for path in (job, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
+    read = [path for path in (plan, asked.words.text("trace"), asked.words.text("fleet")) if path is not None]
     refuse_targets([rules, spot_fleet, None if written.out_file == "-" else written.out_file], read)
-    request, tables = asked.request(SpotRequest, job), load_catalog(catalog_dir)
+    request, tables = asked.request(SpotRequest, plan), load_catalog(catalog_dir)
     if request.fleet is not None:
         return show_fleet(request, tables, [rules, spot_fleet], written)
-    if job is not None and is_service_plan(job):
+    if plan is not None and is_service_plan(plan):
         return show_service(request, tables, rules, spot_fleet, written)
     return show_job(request, tables, rules, spot_fleet, written)
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpufleet.cli.verbs import SUCH_AS
-from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.errors import GpufleetError, TooLarge, UnknownName, UsageError
+from gpufleet.table import SUCH_AS
 
 SHORT_FLAG = len("-o")
 SAME_MEANING = {
@@ -56,7 +56,7 @@ def as_user_error(error: Exception, arguments: Sequence[str] = ()) -> GpufleetEr
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         return unknown_option(error)
     if isinstance(error, MemoryError):
-        return UsageError(NO_MEMORY, hint="Ask about less at once: fewer requests, regions, GPUs or rows.")
+        return TooLarge(NO_MEMORY, hint="Ask about less at once: fewer requests, regions, GPUs or rows.")
     if hasattr(error, "format_message"):
         return misread(error, arguments)
     return None

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 
 from gpufleet.deploy.languages import shell_command
-from gpufleet.deploy.replica import NO_CHECKPOINT
+from gpufleet.deploy.launch import NO_CHECKPOINT
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.runtime import Runtime
 from gpufleet.records import dataclass
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 Words = list[list[str]]
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}

@@ -1,18 +1,237 @@
-"""The command that starts one replica, for the engines that serve."""
+"""The command that starts one running copy of a model as an answer assumes it, for the engines that serve."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from gpufleet.deploy import sglang, tensorrt_llm, vllm
 from gpufleet.deploy.languages import shell_command
-from gpufleet.deploy.replica import Replica
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.records import dataclass
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
+SIXTEEN_BITS = (BF16.name, FP16.name)
+NO_CHECKPOINT = "path/to"
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+OPTIONS_FILE = "extra-llm-api-options.yaml"
+CACHE_OF_VLLM = {"fp8": "fp8", "bf16": "bfloat16", "fp16": "float16"}
+CACHE_OF_SGLANG = {"fp8": "fp8_e4m3", "bf16": "bf16"}
+CACHE_OF_TENSORRT_LLM = ("fp8", "int8")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """What an answer assumes: formats, layout, limits and memory of one copy.
+
+    `checkpoint`: a hub id or a folder, None where none is known; `stands_for_shape` where the question named a shape
+    that several have. `stored` is its own format, `weights` what runs.
+    `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
+    `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
+    """
+
+    model: str
+    checkpoint: str | None
+    engine: EngineProfile
+    layout: Layout
+    stored: WeightFormat
+    weights: WeightFormat
+    kv: Precision
+    longest_request_tokens: int
+    step_tokens: int
+    memory_fraction: float
+    stands_for_shape: bool = False
+    vendor: str = "nvidia"
+    host_architecture: str = "x86_64"
+    sequences: int | None = None
+    replicas_per_machine: int | None = None
+
+    @property
+    def sequences_per_group(self) -> int | None:
+        """The most that decode together in one attention-DP group."""
+        return None if self.sequences is None else max(self.sequences // self.layout.attention_dp, 1)
+
+    @property
+    def is_widened_to_fp16(self) -> bool:
+        """Whether parts stored in bf16 run in fp16, as on cards without bf16 arithmetic."""
+        return self.stored.base.name == BF16.name and self.weights.base.name == FP16.name
+
+    @property
+    def named_dtype(self) -> str | None:
+        """The 16 or 32 bits that must be said: what the engine takes of itself is not sure, or not what is planned."""
+        if self.stored.is_narrowed:
+            return {"fp32": "float32", FP16.name: "float16"}.get(self.weights.base.name, "bfloat16")
+        return "float16" if self.is_widened_to_fp16 else None
+
+    @property
+    def is_requantised(self) -> bool:
+        """Whether the weights run in another format than they are stored in, fp16 for bf16 apart."""
+        if self.stored.is_narrowed and self.weights.name == "fp32":
+            return False
+        parts = ("attention", "mlp", "experts", "head")
+        stored, runs = (tuple(_folded(getattr(w, part)) for part in parts) for w in (self.stored, self.weights))
+        return stored != runs
+
+    @property
+    def is_quantised_by_loading(self) -> bool:
+        """Whether an engine can make the format from the stored one while it loads: fp8 from 16 bits."""
+        return self.is_requantised and self.weights.mlp.name == "fp8" and self.stored.mlp.name in SIXTEEN_BITS
+
+    @property
+    def names_cache_format(self) -> bool:
+        """Whether the KV format must be said: it is not what the engine takes from the checkpoint, or not 16 bits."""
+        usual = kv_precision(self.weights, self.engine)
+        return self.kv.name not in SIXTEEN_BITS or usual.name not in SIXTEEN_BITS
+
+    def loaded_from(self, quantises: bool) -> str:
+        """The checkpoint; a name to be replaced where none is known, or where the engine needs another than the stored.
+
+        `quantises`: whether the engine makes fp8 weights while it loads.
+        """
+        if self.is_requantised and not (quantises and self.is_quantised_by_loading):
+            return f"{NO_CHECKPOINT}/{self.model}-{self.weights.name.partition(' ')[0]}"
+        return self.checkpoint or f"{NO_CHECKPOINT}/{self.model}"
+
+
+def _folded(precision: Precision) -> str:
+    return BF16.name if precision.name == FP16.name else precision.name
+
+
+def command(start: list[str], flags: Mapping[str, object]) -> list[list[str]]:
+    """The words of a command in groups, a flag with its value: True stands alone, None and False are not said.
+
+    >>> command(["serve"], {"--tp": 2, "--mixed": True, "--seqs": None})
+    [['serve'], ['--tp', '2'], ['--mixed']]
+    """
+    said = {flag: value for flag, value in flags.items() if value is not None and value is not False}
+    return [start, *([flag] if value is True else [flag, str(value)] for flag, value in said.items())]
+
+
+def if_several(ranks: int) -> int | None:
+    """Ranks that have to be said: of one nothing is."""
+    return ranks if ranks > 1 else None
+
+
+def format_flags(r: Replica, cache: Mapping[str, str]) -> dict[str, str | None]:
+    """Formats in the words that vLLM and SGLang share, those of the cache apart."""
+    return {
+        "--kv-cache-dtype": cache.get(r.kv.name) if r.names_cache_format else None,
+        "--quantization": "fp8" if r.is_quantised_by_loading else None,
+        "--dtype": r.named_dtype,
+    }
+
+
+def cache_notes(r: Replica, title: str, cache: Mapping[str, str]) -> list[str]:
+    """That no flag asks for the KV format."""
+    has_flag = not r.names_cache_format or r.kv.name in (*cache, *SIXTEEN_BITS)
+    return [] if has_flag else [f"No flag of {title} asks for a KV cache in {r.kv.name}"]
+
+
+def vllm_words(r: Replica) -> list[list[str]]:
+    """The words of `vllm serve`.
+
+    --gpu-memory-utilization is said though 0.9 was the default for long: releases of 2026 take 0.92. --max-num-seqs is
+    of one data-parallel rank. Experts are spread over all ranks of TP x DP (--enable-expert-parallel), or cut.
+    """
+    flags = {
+        "--tensor-parallel-size": r.layout.tp,
+        "--pipeline-parallel-size": if_several(r.layout.pp),
+        "--data-parallel-size": if_several(r.layout.attention_dp),
+        "--enable-expert-parallel": r.layout.ep > 1,
+        "--max-model-len": r.longest_request_tokens,
+        "--max-num-seqs": r.sequences_per_group,
+        "--max-num-batched-tokens": r.step_tokens,
+        "--gpu-memory-utilization": f"{r.memory_fraction:g}",
+    }
+    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
+
+
+def vllm_notes(r: Replica) -> list[str]:
+    """What the flags cannot say, or what must hold for them to work."""
+    notes = []
+    if r.is_quantised_by_loading:
+        notes.append(
+            "vLLM may load the stored weights before it makes fp8 of them: where those do not fit, serve a checkpoint "
+            "that is stored in fp8, without --quantization"
+        )
+    if r.layout.ep not in (1, r.layout.devices_per_stage):
+        gpus = r.layout.devices_per_stage
+        notes.append(f"vLLM spreads experts over all {gpus} GPUs of a stage, not over EP {r.layout.ep}")
+    return [*notes, *cache_notes(r, "vLLM", CACHE_OF_VLLM)]
+
+
+def sglang_words(r: Replica) -> list[list[str]]:
+    """The words of `python -m sglang.launch_server`.
+
+    --tp counts the GPUs of a stage: with --enable-dp-attention, --dp groups share them. --max-running-requests is of
+    all groups together.
+    """
+    start = ["python", "-m", "sglang.launch_server", "--model-path", r.loaded_from(quantises=True)]
+    flags = {
+        "--tp": r.layout.devices_per_stage,
+        "--pp-size": if_several(r.layout.pp),
+        "--dp": if_several(r.layout.attention_dp),
+        "--enable-dp-attention": r.layout.attention_dp > 1,
+        "--ep-size": if_several(r.layout.ep),
+        "--context-length": r.longest_request_tokens,
+        "--max-running-requests": r.sequences,
+        "--chunked-prefill-size": r.step_tokens,
+        "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
+        "--mem-fraction-static": f"{r.memory_fraction:g}",
+    }
+    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
+
+
+def sglang_notes(r: Replica) -> list[str]:
+    """What the flags cannot say, or what must hold for them to work."""
+    notes = []
+    if r.is_quantised_by_loading:
+        notes.append(
+            "SGLang needs more memory while it makes fp8 of the stored weights: where that fails, serve a checkpoint "
+            "that is stored in fp8, without --quantization"
+        )
+    return [*notes, *cache_notes(r, "SGLang", CACHE_OF_SGLANG)]
+
+
+def tensorrt_llm_words(r: Replica) -> list[list[str]]:
+    """The words of `trtllm-serve`.
+
+    --tp_size counts the GPUs of a stage; --max_batch_size and --max_num_tokens are of one attention-DP rank.
+    """
+    flags = {
+        "--tp_size": r.layout.devices_per_stage,
+        "--pp_size": if_several(r.layout.pp),
+        "--ep_size": if_several(r.layout.ep),
+        "--max_batch_size": r.sequences_per_group,
+        "--max_num_tokens": r.step_tokens,
+        "--max_seq_len": r.longest_request_tokens,
+        "--kv_cache_free_gpu_memory_fraction": f"{r.memory_fraction:g}",
+        "--extra_llm_api_options": OPTIONS_FILE if tensorrt_llm_options(r) else None,
+    }
+    return command(["trtllm-serve", r.loaded_from(quantises=False)], flags)
+
+
+def tensorrt_llm_options(r: Replica) -> str:
+    """What only the options file takes; empty where nothing is said there.
+
+    A KV section of its own repeats the fraction.
+    """
+    lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
+    lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
+    lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
+    if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM:
+        lines += ["kv_cache_config:", f"  dtype: {r.kv.name}", f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def tensorrt_llm_notes(r: Replica) -> list[str]:
+    """What the flags cannot say, or what must hold for them to work."""
+    if r.layout.attention_dp == 1 or r.layout.tp == 1:
+        return []
+    return [f"With attention-DP TensorRT-LLM gives every GPU requests of its own: it has no {r.layout.label}"]
 
 
 @dataclass(frozen=True)
@@ -27,20 +246,18 @@ class Dialect:
     benchmark: str
     words: Callable[[Replica], list[list[str]]]
     notes: Callable[[Replica], list[str]]
-    options: Callable[[Replica], str] | None = None
-    options_file: str | None = None
+    options: Callable[[Replica], str] = lambda _: ""
 
 
 DIALECTS = {
-    "vllm": Dialect(vllm.DOCUMENTED, "vllm bench serve", vllm.vllm_words, vllm.vllm_notes),
-    "sglang": Dialect(sglang.DOCUMENTED, "python -m sglang.bench_serving", sglang.sglang_words, sglang.sglang_notes),
+    "vllm": Dialect("vLLM 0.10 and later (docs.vllm.ai)", "vllm bench serve", vllm_words, vllm_notes),
+    "sglang": Dialect("SGLang 0.5 (docs.sglang.io)", "python -m sglang.bench_serving", sglang_words, sglang_notes),
     "tensorrt-llm": Dialect(
-        tensorrt_llm.DOCUMENTED,
+        "TensorRT-LLM 1.0 and later (nvidia.github.io/TensorRT-LLM)",
         "python -m tensorrt_llm.serve.scripts.benchmark_serving",
-        tensorrt_llm.tensorrt_llm_words,
-        tensorrt_llm.tensorrt_llm_notes,
-        tensorrt_llm.tensorrt_llm_options,
-        tensorrt_llm.OPTIONS_FILE,
+        tensorrt_llm_words,
+        tensorrt_llm_notes,
+        tensorrt_llm_options,
     ),
 }
 
@@ -51,7 +268,7 @@ def launch(replica: Replica) -> Launch | None:
     if dialect is None:
         return None
     groups = dialect.words(replica)
-    options = dialect.options(replica) if dialect.options else ""
+    options = dialect.options(replica)
     return Launch(
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
         documented=dialect.documented,
@@ -59,7 +276,7 @@ def launch(replica: Replica) -> Launch | None:
         command=shell_command(word for group in groups for word in group),
         arguments=[word for group in groups for word in group],
         groups=[len(group) for group in groups],
-        options_file=dialect.options_file if options else None,
+        options_file=OPTIONS_FILE if options else None,
         options=options or None,
         replicas_per_machine=replica.replicas_per_machine,
         notes=[

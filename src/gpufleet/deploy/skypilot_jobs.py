@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpufleet.deploy.languages import comment, shell_command, yaml_document
-from gpufleet.deploy.tool_names import MOST_OF_A_NAME, distinct_names, task_name
+from gpufleet.deploy.languages import MOST_OF_A_NAME, comment, distinct_names, shell_command, task_name, yaml_document
 from gpufleet.errors import UsageError
 from gpufleet.results.schedule import ScheduledOption, ScheduledRun, SchedulePlan
 from gpufleet.units import MINUTE

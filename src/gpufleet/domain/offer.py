@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from enum import Enum
 
+from gpufleet.errors import UnknownName
 from gpufleet.provenance import day_in_words
 from gpufleet.records import dataclass
 
@@ -22,6 +23,14 @@ class PriceKind(str, Enum):
     CAPACITY_BLOCK = "capacity_block"
     FLEX_START = "flex_start"
     OWNED = "owned"
+
+
+def price_kind(name: str) -> PriceKind:
+    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
+    folded = name.strip().lower().replace("-", "_")
+    if folded not in {k.value for k in PriceKind}:
+        raise UnknownName("price kind", name, [k.value for k in PriceKind])
+    return PriceKind(folded)
 
 
 BINDING_KINDS = (PriceKind.COMMIT_1Y, PriceKind.COMMIT_3Y)

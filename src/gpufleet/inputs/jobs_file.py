@@ -146,13 +146,18 @@ def outages_of(value: Value) -> tuple[OutageWords, ...]:
     like = "'- {from: 12h, to: 16h}' for each window"
     found = []
     for item in items("maintenance", value, MOST_OUTAGES, like):
-        given = mapping("a window", item, like)
-        refuse_unknown(given, words_of(OutageWords), "key of a maintenance window:")
-        words = words_in(OutageWords, given)
+        words = words_of_item(OutageWords, "a window", item, like, "key of a maintenance window:")
         if words.from_ is None or words.to is None:
             raise UsageError("a maintenance window has no start or no end", expected=like)
         found.append(words)
     return tuple(found)
+
+
+def words_of_item(kind: type[R], what: str, item: Value, like: str, key: str) -> R:
+    """The words of an item that has no others."""
+    given = mapping(what, item, like)
+    refuse_unknown(given, words_of(kind), key)
+    return words_in(kind, given)
 
 
 def jobs_of(value: Value | None) -> tuple[StatedJob, ...]:
@@ -198,9 +203,5 @@ def asked_text(key: str, value: Value) -> str:
 def options_of(value: Value) -> tuple[WayWords, ...]:
     """Further ways to run a job."""
     like = "'- {gpus: 8, on: a100, work: 5h}' for each way"
-    found = []
-    for item in items("options", value, MOST_OPTIONS, like):
-        given = mapping("an option", item, like)
-        refuse_unknown(given, words_of(WayWords), "key of an option:")
-        found.append(words_in(WayWords, given))
-    return tuple(found)
+    found = items("options", value, MOST_OPTIONS, like)
+    return tuple(words_of_item(WayWords, "an option", item, like, "key of an option:") for item in found)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpufleet.errors import UsageError, shorten
+from gpufleet.files import read_text_file
 
 LONGEST_NUMBER = 400  # digits
 
@@ -39,3 +41,8 @@ def _whole_number(digits: str) -> int:
     if len(digits) > LONGEST_NUMBER:
         raise ValueError(f"it holds a number of {len(digits):,} digits")
     return int(digits)
+
+
+def read_json(path: str | Path, what: str, most_bytes: float, expected: str) -> object:
+    """The value of a JSON file."""
+    return parse_json(read_text_file(path, what, most_bytes), f"{what} {str(path)!r}", expected)

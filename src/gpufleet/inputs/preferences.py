@@ -79,7 +79,7 @@ def preferences(environment: Mapping[str, str], project: Path, platform: str = s
     found: dict[str, Preference] = {}
     for path in reversed(preference_files(environment, project, platform)):
         if os.path.isfile(path):
-            found.update(file_preferences(path))
+            found.update(parse_preferences(read_text_file(path, WHAT), path))
     found.update(environment_preferences(environment))
     return found
 
@@ -136,11 +136,6 @@ def meant(name: str, known: list[str]) -> str:
     """The nearest known name, as the end of a sentence."""
     nearest = nearest_names(name, known, count=1)
     return f"; {nearest[0]} does" if nearest else ""
-
-
-def file_preferences(path: Path) -> dict[str, Preference]:
-    """What one TOML file prefers."""
-    return parse_preferences(read_text_file(path, WHAT), path)
 
 
 def parse_preferences(text: str, path: Path) -> dict[str, Preference]:

@@ -7,7 +7,7 @@ cv      cv, rate_weighted_cv: of the gaps between arrivals; nothing stands for 1
 model   model: whose row it is
 
 Bins are made equally long: the usual distance of two rows. Rows at other times share their requests out over them;
-bins without a row get what lies between their neighbours, and are counted.
+bins without a row get what lies between their neighbours, and are counted. A trace of requests is counted by minutes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.errors import FEW_NAMES, UnknownName, UsageError
 from gpufleet.files import read_text_file
-from gpufleet.inputs.trace import LATEST_S, LONGEST_CELL, Row, clock_time_s, csv_rows
+from gpufleet.inputs.trace import FORMS, LONGEST_CELL, Row, Trace, csv_rows, moment_s, parse_trace
+from gpufleet.inputs.trace import MOST_BYTES as MOST_BYTES_OF_TRACE
 from gpufleet.records import dataclass
-from gpufleet.units import MB, REQUESTS_PER_S, Bounds, in_full
+from gpufleet.units import DAY, MB, MINUTE, REQUESTS_PER_S, Bounds, in_full
 
 WHAT = "the rate curve"
 MOST_BYTES, MOST_BINS, MOST_AMOUNT, MOST_CV = 50 * MB, 1_000_000, 1e15, 1e6
@@ -36,6 +37,7 @@ CVS, MODEL = ("cv", "rate_weighted_cv"), "model"
 LENGTHS = Bounds(1e-3, 1e9, "seconds")
 LONGEST_GAP_RATIO, SAME_TIME_RATIO, LEAST_COVERED_RATIO = 1.5, 1e-3, 0.5
 """Of the usual distance of rows: a row stands for no longer gap than the first; what counts as on time, and as seen."""
+LONGEST_DAYS = 400
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def bins_of(heading: Heading, rows: Iterable[Row]) -> Bins:
     """Numbers of all rows, in the order of their times."""
     starts, amounts, cvs = array("d"), array("d"), array("d")
     for line, row in rows:
-        start = time_of(row.get(heading.time), heading.time, line)
+        start = moment_s(row.get(heading.time), heading.time, line, WHAT)
         if starts and start <= starts[-1]:
             raise UsageError(
                 f"{WHAT}: line {line} is not later than the row before it",
@@ -123,21 +125,6 @@ def bins_of(heading: Heading, rows: Iterable[Row]) -> Bins:
         if len(starts) > MOST_BINS:
             raise UsageError(f"{WHAT} has too many rows", expected=f"at most {MOST_BINS:,}")
     return Bins(np.frombuffer(starts), np.frombuffer(amounts), np.frombuffer(cvs) if heading.cv else None)
-
-
-def time_of(cell: object, column: str, line: int) -> float:
-    """Seconds of one row: a number, or a date and time."""
-    text = str(cell)[:LONGEST_CELL].strip()
-    seconds = math.nan
-    for read in (float, clock_time_s):
-        try:
-            seconds = read(text)
-            break
-        except (ValueError, OverflowError):
-            continue
-    if not abs(seconds) <= LATEST_S:
-        raise UsageError(f"{WHAT}: line {line}: cannot read {column}", found=cell, expected="seconds, or a date")
-    return seconds
 
 
 def number_of(cell: object, column: str, line: int, most: float) -> float:
@@ -202,3 +189,39 @@ def shared_out(at: FloatArray, lasting: FloatArray, requests: FloatArray) -> Flo
     )
     is_seen = covered >= LEAST_COVERED_RATIO
     return np.where(is_seen, held / np.where(is_seen, covered, 1.0), np.nan)
+
+
+def read_traffic(path: str | Path, model: str | None = None) -> RateCurve:
+    """The rates of a file: as it says them, or requests counted by the minute."""
+    text = read_text_file(path, WHAT, MOST_BYTES_OF_TRACE, may_be_packed=True)
+    return curve_of_requests(parse_trace(text)) if holds_requests(text) else parse_rate_curve(text, model)
+
+
+def holds_requests(text: str) -> bool:
+    """Whether rows are single requests.
+
+    >>> holds_requests("timestamp_s,input_tokens,output_tokens\\n"), holds_requests("t_s,rate_rps\\n")
+    (True, False)
+    """
+    if text.lstrip()[:1] == "{":
+        return True
+    header = [name.strip().strip('"').lower() for name in text[:10_000].split("\n", 1)[0].split(",")]
+    return any(form.prompt in header for form in FORMS)
+
+
+def curve_of_requests(trace: Trace) -> RateCurve:
+    """Requests of a trace counted by the minute, from the minute of the first one on."""
+    if trace.times_s is None:
+        raise UsageError("the trace says no times", expected="a column of times: rates follow from them")
+    if trace.times_s[-1] > LONGEST_DAYS * DAY:
+        raise UsageError("the trace is too long", found=f"{trace.times_s[-1] / DAY:,.0f} days", expected="some weeks")
+    start = trace.first_time_s // MINUTE * MINUTE
+    minutes = ((trace.times_s + trace.first_time_s - start) // MINUTE).astype(np.int64)
+    return RateCurve(start, np.bincount(minutes) / MINUTE, MINUTE)
+
+
+def at_mean_rate(curve: RateCurve, mean_rate_per_s: float) -> RateCurve:
+    """The same curve, so many times higher or lower at every moment that its mean is this."""
+    if not curve.mean_rate_per_s > 0:
+        raise UsageError(f"{WHAT} holds no requests", expected="at least one rate above zero")
+    return curve.scaled(mean_rate_per_s / curve.mean_rate_per_s)

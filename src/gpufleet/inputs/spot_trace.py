@@ -26,7 +26,7 @@ from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.rate_curve import TIMES
-from gpufleet.inputs.trace import LATEST_S, LONGEST_CELL, Row, clock_time_s, csv_rows
+from gpufleet.inputs.trace import LATEST_S, LONGEST_CELL, Row, csv_rows, moment_s
 from gpufleet.records import dataclass
 from gpufleet.units import MB, MINUTE, Bounds, in_full
 
@@ -137,7 +137,7 @@ def points_of(time: str, column: str, rows: Iterable[Row]) -> Points:
     times: list[float] = []
     nodes: list[int] = []
     for line, row in rows:
-        at = time_of(row.get(time), time, line)
+        at = moment_s(row.get(time), time, line, WHAT)
         refuse_earlier(at, times, line, row.get(time), may_be_same=False)
         times.append(at)
         nodes.append(count_of(row.get(column), f"line {line}: {column}"))
@@ -149,19 +149,6 @@ def refuse_earlier(at: float, times: list[float], line: int, found: object, may_
     if times and (at < times[-1] or (at == times[-1] and not may_be_same)):
         expected = "rows in the order of their times" + ("" if may_be_same else ", each time once in a zone")
         raise UsageError(f"{WHAT}: line {line} is not later than the row before it", found=found, expected=expected)
-
-
-def time_of(cell: object, column: str, line: int) -> float:
-    """Seconds of one row: a number, or a date and time."""
-    text = str(cell)[:LONGEST_CELL].strip()
-    for read in (float, clock_time_s):
-        try:
-            seconds = read(text)
-        except (ValueError, OverflowError):
-            continue
-        if abs(seconds) <= LATEST_S:
-            return seconds
-    raise UsageError(f"{WHAT}: line {line}: cannot read {column}", found=cell, expected="seconds, or a date")
 
 
 def count_of(cell: object, where: str) -> int:
@@ -253,7 +240,7 @@ def of_events(time: str, rows: list[Row]) -> Availability:
     times: list[float] = []
     zones: dict[str, list[Change]] = {}
     for line, row in rows:
-        at = time_of(row.get(time), time, line)
+        at = moment_s(row.get(time), time, line, WHAT)
         refuse_earlier(at, times, line, row.get(time), may_be_same=True)
         times.append(at)
         zone = str(row.get(ZONE) or "").strip()[:LONGEST_CELL] or ONLY_ZONE

@@ -18,6 +18,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,7 +30,6 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
-from gpufleet.inputs.trace_blocks import SeenBlocks
 from gpufleet.performance.token_lengths import of_sample
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import even_times_s, renewal_times_s
@@ -42,6 +42,9 @@ MOST_REQUESTS, MOST_BLOCKS, MOST_CLASSES, LONGEST_LINE = 10_000_000, 5_000_000, 
 CLASS_COLUMNS = ("request_class", "class")
 LATEST_S, FRACTION_DIGITS = 1e20, 6
 Row: TypeAlias = tuple[int, Mapping[str, object]]
+USUAL_BLOCK_TOKENS = 512
+"""Of Mooncake's traces; smaller where prompts have more blocks than that."""
+NONE = array("q")
 
 
 @dataclass(frozen=True)
@@ -156,18 +159,12 @@ def parse_trace(text: str, where: Mapping[str, str] | None = None) -> Trace:
         such = "".join(f" with {name} {value!r}" for name, value in (where or {}).items())
         raise UsageError(f"{WHAT} has no rows{such}", expected="a header and one line for each request")
     form = form_of(first[1])
-    return collected(form, chained(first, rows))
+    return collected(form, chain([first], rows))
 
 
 def wanted(rows: Iterator[Row], where: Mapping[str, str]) -> Iterator[Row]:
     """Rows that have these cells."""
     return (row for row in rows if all(str(row[1].get(name)) == cell for name, cell in where.items()))
-
-
-def chained(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-    """All rows again."""
-    yield first
-    yield from rows
 
 
 def csv_rows(text: str, what: str = WHAT) -> Iterator[Row]:
@@ -274,7 +271,7 @@ def collected(form: Form, rows: Iterator[Row]) -> Trace:
     """Times and tokens of all rows that were answered."""
     first = next(rows)
     columns = Columns(form, next((name for name in CLASS_COLUMNS if name in first[1]), None))
-    for number, row in chained(first, rows):
+    for number, row in chain([first], rows):
         columns.add(number, row)
     if not columns.prompts:
         raise UsageError(f"{WHAT} has no request that was answered", found=f"{columns.num_failed} rows without tokens")
@@ -314,6 +311,19 @@ def time_of(form: Form, cell: object, number: int) -> float:
     return seconds
 
 
+def moment_s(cell: object, column: str, line: int, what: str) -> float:
+    """Seconds of a cell that says a number, or a date and time; `what` names the file in errors."""
+    text = str(cell)[:LONGEST_CELL].strip()
+    for read in (float, clock_time_s):
+        try:
+            seconds = read(text)
+        except (ValueError, OverflowError):
+            continue
+        if abs(seconds) <= LATEST_S:
+            return seconds
+    raise UsageError(f"{what}: line {line}: cannot read {column}", found=cell, expected="seconds, or a date")
+
+
 def clock_time_s(text: str) -> float:
     """Seconds of a date and time; digits beyond the microsecond are cut.
 
@@ -340,3 +350,62 @@ FORMS = (
     Form("plain", "timestamp_ns", "input_tokens", "output_tokens", NANOSECOND),
     Form("plain", "arrival_s", "input_tokens", "output_tokens", 1.0),
 )
+
+
+class SeenBlocks:
+    """Numbers blocks in the order they are met, and counts how much of prompts stands in blocks that were met before.
+
+    Those are the leading blocks that an earlier prompt began with too.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+        self.hit_tokens, self.all_tokens, self.kept_tokens = 0.0, 0.0, 0.0
+        self.counts, self.blocks, self.num_followed = array("q"), array("q"), 0
+
+    def numbered(self, hashes: object, prompt_tokens: float) -> array[int]:
+        """The numbers of one prompt's blocks, by their hashes in order; none where they are no list of numbers."""
+        if not isinstance(hashes, list) or not hashes or not all(isinstance(h, int) for h in hashes):
+            return NONE
+        known, before = self.known, len(self.known)
+        numbers = array("q", [known.setdefault(h, len(known)) for h in hashes])
+        hits = next((i for i, number in enumerate(numbers) if number >= before), len(hashes))
+        self.hit_tokens += prompt_tokens * hits / len(hashes)
+        self.all_tokens += prompt_tokens
+        return numbers
+
+    def keep(self, row: int, numbers: array[int], prompt_tokens: float) -> None:
+        """Blocks of a request that is replayed, the `row`-th; rows without any are filled in."""
+        if numbers:
+            self.fill(row)
+            self.num_followed += len(numbers) - 1
+            self.kept_tokens += prompt_tokens
+            self.counts.append(len(numbers))
+            self.blocks.extend(numbers)
+
+    def fill(self, num_rows: int) -> None:
+        """No blocks for rows that were not kept, up to so many."""
+        self.counts.frombytes(bytes(self.counts.itemsize * (num_rows - len(self.counts))))
+
+    def prefix(self, num_rows: int) -> PrefixBlocks | None:
+        """The blocks of so many requests; None where no request has any."""
+        if not self.blocks:
+            return None
+        self.fill(num_rows)
+        first = np.zeros(num_rows + 1, dtype=np.int64)
+        np.cumsum(np.frombuffer(self.counts, dtype=np.int64), out=first[1:])
+        return PrefixBlocks(self.block_tokens, first, np.frombuffer(self.blocks, dtype=np.int64))
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens of a block, a power of two: a block that another one follows is full; 0 where there are more blocks.
+
+        The largest b with b x (blocks - 1) <= tokens over all prompts, at most USUAL_BLOCK_TOKENS.
+        """
+        most = self.kept_tokens / self.num_followed if self.num_followed else math.inf
+        return USUAL_BLOCK_TOKENS if most >= USUAL_BLOCK_TOKENS else (1 << int(most).bit_length()) >> 1
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """The share of prompt tokens that were hits; None where no prompt has blocks."""
+        return self.hit_tokens / self.all_tokens if self.all_tokens else None

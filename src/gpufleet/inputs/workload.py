@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import read_text_file
-from gpufleet.questions.fields import SERVE, words_of, words_of_kinds
-from gpufleet.questions.files import words_of_files
+from gpufleet.questions.fields import BATCH, SERVE, words_of, words_of_kinds
+from gpufleet.questions.training import TRAINED
 from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
 
@@ -95,7 +95,8 @@ def text_of(words: Mapping[str, Said], word: str) -> str | None:
     return said if said is None or isinstance(said, str) else ",".join(said)
 
 
-KEYS = (*words_of_files(), "classes", "models")
+WORDS = {name: row for name, row in words_of(*SERVE, *BATCH, *TRAINED).items() if row.is_in_files}
+KEYS = (*WORDS, "classes", "models")
 CLASS_KEYS = tuple(dict.fromkeys(("rate", "share", *words_of_kinds(), "trace")))
 MODEL_KEYS = (*(n for n, row in words_of(*SERVE).items() if row.is_in_files and row.is_of_each_model), "classes")
 
@@ -151,8 +152,9 @@ def refuse_unknown(given: Mapping[str, Value], known: Collection[str], kind: str
 
 def said_words(given: Mapping[str, Value]) -> dict[str, Said]:
     """The words of a mapping: what is said of each."""
-    rows = words_of_files()
-    return {key: said_of(key, value, rows.get(key)) for key, value in given.items() if key not in ("classes", "models")}
+    return {
+        key: said_of(key, value, WORDS.get(key)) for key, value in given.items() if key not in ("classes", "models")
+    }
 
 
 def said_of(key: str, value: Value, row: Word[Any] | None) -> Said:

@@ -13,7 +13,7 @@ import anyio
 
 from gpufleet.errors import GpufleetError, OurBug, UsageError
 from gpufleet.mcp.short_answer import Reply, refusal
-from gpufleet.mcp.tool_words import Question
+from gpufleet.mcp.tool_words import Asked
 from gpufleet.units import GIB
 
 LONGEST_S = 60.0
@@ -33,10 +33,10 @@ def answer_questions(asked: Connection) -> None:
     answered(WARM_UP, own=own)
     with suppress(EOFError, OSError):
         while True:
-            question: Question = asked.recv()
+            line, figures = asked.recv()
             try:
-                got = answered(question.words, question.files, own)
-                reply = reply_of(got, question.figures, current_date())
+                got = answered(line.arguments, line.files, own)
+                reply = reply_of(got, figures, current_date())
                 print(got.remarks, end="", file=sys.stderr, flush=True)
             except Exception as error:
                 reply = refusal(error if isinstance(error, GpufleetError) else OurBug(error))
@@ -91,7 +91,7 @@ class Desk:
             self.line.close()
             self.process = None
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, question: Asked) -> Reply:
         """The reply to a question; a caller who goes away, or the limit of time, ends the work on it."""
         async with self.turn:
             self.open()
@@ -111,7 +111,7 @@ class Desk:
                     self.close()
                     self.open()
 
-    def exchange(self, question: Question) -> Reply:
+    def exchange(self, question: Asked) -> Reply:
         """Send a question and wait."""
         self.line.send(question)
         reply: Reply = self.line.recv()

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -24,10 +25,12 @@ from mcp.types import (
 )
 from mcp.types import Tool as OfferedTool
 
+from gpufleet.cli.concerned import word_concerned
+from gpufleet.cli.verb_words import Takes, Word
 from gpufleet.errors import GpufleetError
 from gpufleet.mcp.desk import Desk
 from gpufleet.mcp.short_answer import Reply, refusal
-from gpufleet.mcp.tool_words import TOOLS, Tool, description, input_schema, question
+from gpufleet.mcp.tool_words import TOOLS, Tool, description, input_schema, question, words_of_tool
 
 MOST_PLANS = 16
 INSTRUCTIONS = (
@@ -86,8 +89,27 @@ async def answer(desk: Desk, tool: Tool, arguments: Mapping[str, Any], kept: Map
     try:
         asked = question(tool, arguments, kept)
     except GpufleetError as error:
-        return refusal(error)
-    return await desk.ask(asked)
+        return concerning(refusal(error), tool, arguments)
+    return concerning(await desk.ask(asked), tool, arguments)
+
+
+def concerning(reply: Reply, tool: Tool, arguments: Mapping[str, Any]) -> Reply:
+    """A reply that tells what is wrong, with the word that it is about."""
+    if "problem" not in reply.facts:
+        return reply
+    words = words_of_tool(tool)
+    said = {words[n].name if n in words else n: as_file(words.get(n), value) for n, value in arguments.items()}
+    field = word_concerned(words.values(), said, reply.facts["problem"], reply.facts.get("found"))
+    return replace(reply, facts={**reply.facts, "field": field and field.replace("-", "_")})
+
+
+def as_file(word: Word | None, value: Any) -> Any:
+    """What a word says; content under the name that an error calls it by."""
+    if isinstance(value, list):
+        return [as_file(word, each) for each in value]
+    if word is None or not (word.may_be_file or word.takes is Takes.READ):
+        return value
+    return {"name": f"{word.name}.{word.suffix or 'json'}", "content": value}
 
 
 def keep(kept: OrderedDict[str, str], name: str, plan: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from textwrap import wrap
@@ -15,7 +16,7 @@ from gpufleet.report.formats import as_json
 from gpufleet.report.numbers import significant, usd
 
 MOST_LINES, COLUMNS, LONGEST_END = 40, 80, 9
-DATES = ("as_of", "price_as_of")
+DATES, DAY = ("as_of", "price_as_of"), re.compile(r"\d{4}-\d\d-\d\d")
 NOT_PRICED = ("basis", "seal", "inputs")
 Facts = dict[str, Any]
 
@@ -54,7 +55,7 @@ def refusal(error: GpufleetError) -> Reply:
     is_infeasible = isinstance(error, Infeasible)
     verdict = "infeasible" if is_infeasible else "error"
     lines = [line for text in (f"Verdict: {verdict}", str(error)) for line in wrap(text, COLUMNS)]
-    facts = {"verdict": verdict, "exit_code": error.exit_code, **said}
+    facts = {"verdict": verdict, "exit_code": error.exit_code, "code": error.code, **said}
     return Reply("\n".join(lines[:MOST_LINES]), facts, is_error=not is_infeasible)
 
 
@@ -111,11 +112,16 @@ def at(answer: Any, path: str) -> Any:
 
 
 def days_in(value: Any) -> Iterator[str]:
-    """Days of the prices in an answer, without those that were only considered."""
+    """Days of the prices in an answer, without those that were only considered; of undated copies the first seen.
+
+    >>> list(days_in({"price_as_of": "undated copy, first seen 2026-11-21", "basis": {"as_of": "2024-01-01"}}))
+    ['2026-11-21']
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key in DATES and isinstance(item, str):
-                yield item[:10]
+            day = DAY.search(item) if key in DATES and isinstance(item, str) else None
+            if day is not None:
+                yield day[0]
             elif key not in NOT_PRICED:
                 yield from days_in(item)
     elif isinstance(value, list):

@@ -1,28 +1,16 @@
-"""The tools, and the command line that a call of one means: what a tool takes is read off the options of its verb."""
+"""The tools, and the command line that a call of one means: what a tool takes is what its verb takes."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import typer
-
-from gpufleet.cli.options import is_group, sub_verb
-from gpufleet.cli.verbs import SUCH_AS, VERBS
+from gpufleet.cli.verb_words import Line, Takes, Word, line_of, questions
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.records import dataclass
+from gpufleet.table import SUCH_AS
 
 MONEY = "deployments.0.usd_per_hour"
-ABSENT = re.compile(r"FILE|DIR|FOLDER|OUT\.\w+|add .*")
-CONTENT = re.compile(r"(?:FILE|PLAN)(\.\w+)")
-MAYBE_CONTENT = ("MODEL", "A B")
-NEVER = ("help", "output", "out_file")
-NUMBERS = {int: "integer", float: "number"}
 TABLE = "table"
 Schema = dict[str, Any]
 
@@ -88,70 +76,20 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word that a tool takes: as it is typed, what it holds, and the suffix of the file whose content it is."""
+class Asked(NamedTuple):
+    """A command line with the files that it names, and the figures that its answer tells first."""
 
-    name: str
-    flag: str | None
-    kind: type
-    is_list: bool
-    is_required: bool
-    says: str
-    suffix: str | None
-    may_be_content: bool
-
-    def schema(self) -> Schema:
-        """What a caller may send."""
-        if self.kind is bool:
-            return {"type": "boolean", "description": self.says}
-        if self.is_list:
-            kinds = ["string", "object"] if self.may_be_content else ["string"]
-            return {"type": "array", "items": {"type": kinds}, "description": self.says}
-        if self.may_be_content:
-            says = f"{self.says} Or the JSON itself: a path is not read."
-            return {"anyOf": [{"type": "string"}, {"type": "object"}], "description": says}
-        says = f"{self.says} The content of the file, not its path." if self.suffix else self.says
-        return {"type": NUMBERS.get(self.kind, "string"), "description": says}
-
-
-@dataclass(frozen=True)
-class Question:
-    """A command line, the files that it names, and the figures that its answer tells first."""
-
-    words: tuple[str, ...]
-    files: Mapping[str, bytes]
+    line: Line
     figures: tuple[str, ...]
 
 
-@cache
-def words_of_verb(typed: str) -> Mapping[str, Word]:
-    """What a verb takes, but for files to be written and folders of this machine."""
-    name, *rest = typed.split()
-    app = import_module(next(verb.module for verb in VERBS if verb.name == name)).app
-    alone = sub_verb(app, rest[0]) if is_group(app) else app
-    command: Any = typer.main.get_command(alone)  # type: ignore[arg-type]
-    taken = (p for p in command.params if p.name not in NEVER and not ABSENT.fullmatch(p.metavar or ""))
-    return {word.name: word for word in map(word_of, taken)}
-
-
-def word_of(param: Any) -> Word:
-    """A parameter of a verb as a word of a tool."""
-    flag = param.opts[0] if param.param_type_name == "option" else None
-    shape = (param.metavar or "").strip("[]")
-    content = CONTENT.fullmatch(shape)
-    kind = param.type_descriptor.annotation
-    is_json = content is not None and content[1] == ".json"
-    return Word(
-        name=param.name if flag is None else flag.lstrip("-").replace("-", "_"),
-        flag=flag,
-        kind=kind if isinstance(kind, type) else str,
-        is_list=param.multiple if flag else param.nargs != 1,
-        is_required=param.required,
-        says=" ".join(filter(None, (param.help, shape and f"[{shape}]"))),
-        suffix=content[1] if content else None,
-        may_be_content=is_json or shape in MAYBE_CONTENT,
+def words_of_verb(verb: str) -> dict[str, Word]:
+    """What a verb takes, but for files to be written and those whose form their name tells."""
+    words = questions()[verb.replace(" ", "/")].words
+    taken = (
+        word for word in words if word.takes is not Takes.WRITTEN and (word.takes is not Takes.READ or word.suffix)
     )
+    return {word.name.replace("-", "_"): word for word in taken}
 
 
 def words_of_tool(tool: Tool) -> dict[str, Word]:
@@ -164,13 +102,34 @@ def words_of_tool(tool: Tool) -> dict[str, Word]:
 def input_schema(tool: Tool) -> Schema:
     """The arguments of a tool as JSON Schema."""
     words = words_of_tool(tool)
-    properties = {name: word.schema() for name, word in words.items()}
-    required = [name for name, word in words.items() if word.is_required]
+    properties = {name: word_schema(word) for name, word in words.items()}
+    required = [name for name, word in words.items() if word.is_needed]
     if len(tool.verbs) > 1:
         tables = [verb.split()[-1] for verb in tool.verbs]
         properties = {TABLE: {"type": "string", "enum": tables, "description": "Which table."}, **properties}
         required = [TABLE, *required]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def word_schema(word: Word) -> Schema:
+    """What a caller may send."""
+    says = " ".join(filter(None, (word.says, word.metavar and f"[{word.metavar}]")))
+    if word.takes is Takes.FLAG:
+        return {"type": "boolean", "description": says}
+    is_json = may_be_json(word)
+    if word.is_list:
+        kinds = ["string", "object"] if is_json else ["string"]
+        return {"type": "array", "items": {"type": kinds}, "description": says}
+    if is_json:
+        says = f"{says} Or the JSON itself: a path is not read."
+        return {"anyOf": [{"type": "string"}, {"type": "object"}], "description": says}
+    says = f"{says} The content of the file, not its path." if word.takes is Takes.READ else says
+    return {"type": word.kind, "description": says}
+
+
+def may_be_json(word: Word) -> bool:
+    """Whether a word may be the content of a file of JSON."""
+    return word.may_be_file or (word.takes is Takes.READ and word.suffix == "json")
 
 
 def description(tool: Tool) -> str:
@@ -180,20 +139,19 @@ def description(tool: Tool) -> str:
     return f"{tool.purpose}{typed}"
 
 
-def question(tool: Tool, arguments: Mapping[str, Any], kept: Mapping[str, str]) -> Question:
+def question(tool: Tool, arguments: Mapping[str, Any], kept: Mapping[str, str]) -> Asked:
     """The command line that a call means; `kept` are plans of this session by the ids that their answers gave."""
     verb, said = verb_of(tool, arguments)
     words = {name: word for name, word in words_of_verb(verb).items() if f"--{name}" not in tool.always}
     for name in said:
         if name not in words:
             raise UnknownName("word", name, words, hint=f"{tool.name} takes: {', '.join(words)}.")
-    missing = [name for name, word in words.items() if word.is_required and name not in said]
+    missing = [name for name, word in words.items() if word.is_needed and name not in said]
     if missing:
         raise UsageError(f"{tool.name} lacks a word", found=f"no {', '.join(missing)}", expected=", ".join(tool.first))
-    files: dict[str, bytes] = {}
-    typed = [text for name, word in words.items() if name in said for text in spelled(word, said[name], files, kept)]
-    typed = [*typed, *tool.always]
-    return Question((*verb.split(), *typed), files, tool.figures)
+    fixed = {flag.lstrip("-"): True for flag in tool.always}
+    contents = {words[name].name: content_of(words[name], value, kept) for name, value in said.items()}
+    return Asked(line_of(questions()[verb.replace(" ", "/")], {**contents, **fixed}, "table"), tool.figures)
 
 
 def verb_of(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -208,35 +166,17 @@ def verb_of(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, dict[str, An
     return by_table[table], said
 
 
-def spelled(word: Word, value: Any, files: dict[str, bytes], kept: Mapping[str, str]) -> Sequence[str]:
-    """A word as it is typed; content becomes one of the `files` of the question."""
-    if word.kind is bool:
-        if not isinstance(value, bool):
-            raise wrong(word, value, "true or false")
-        return [word.flag or word.name] if value else []
-    if word.is_list:
-        items = value if isinstance(value, list) else [value]
-        each = [replace(word, name=f"{word.name}-{number}", is_list=False) for number in range(1, len(items) + 1)]
-        return [text for one, item in zip(each, items, strict=True) for text in spelled(one, item, files, kept)]
-    if isinstance(value, dict) and word.may_be_content:
+def content_of(word: Word, value: Any, kept: Mapping[str, str], name: str = "") -> Any:
+    """What was said of a word, a file by its content: JSON itself, a text of it, or the id of a plan that is kept."""
+    if word.is_list and isinstance(value, list):
+        return [content_of(word, each, kept, f"{word.name}-{number}") for number, each in enumerate(value, 1)]
+    is_json = may_be_json(word)
+    if isinstance(value, dict) and is_json:
         value = json.dumps(value)
-    text = as_text(word, value)
-    content = kept.get(text, text) if word.may_be_content else text
-    if word.suffix or (word.may_be_content and content.lstrip().startswith("{")):
-        text = f"{text if text in kept else word.name}{word.suffix or '.json'}"
-        files[text] = content.encode(errors="replace")
-    if word.flag is None and text.startswith("-"):
-        raise wrong(word, value, "no leading dash")
-    return [text] if word.flag is None else [f"{word.flag}={text}"]
-
-
-def as_text(word: Word, value: Any) -> str:
-    """A word's text; a number is taken for its digits."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise wrong(word, value, "text" if word.kind is str else "a number")
-    return value if isinstance(value, str) else f"{value}"
-
-
-def wrong(word: Word, value: Any, expected: str) -> UsageError:
-    """A word that holds something else."""
-    return UsageError(f"{word.name} holds something else", found=value, expected=expected, hint=word.says)
+    if not isinstance(value, str):
+        return value
+    content = kept.get(value, value) if is_json else value
+    if word.takes is Takes.READ or (is_json and content.lstrip().startswith("{")):
+        called = value if value in kept else name or word.name
+        return {"name": f"{called}.{word.suffix or 'json'}", "content": content}
+    return value

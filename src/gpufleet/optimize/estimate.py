@@ -12,6 +12,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import METRICS, STATISTICS, Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import DataMissing, Infeasible
@@ -39,11 +40,13 @@ from gpufleet.performance.serving import (
     static_batch,
 )
 from gpufleet.performance.step import StepModel
+from gpufleet.performance.uncertainty import fastest_token_s
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
 QUEUE_SHARES = np.geomspace(1 / 256, 1.0, 32)[:-1, None]  # of the largest, 20 % apart, where the best is sought
 WORTH_A_SMALLER_BATCH_RATIO = 1.001
+MOST_SEQUENCES = 10**6
 UNREACHED_S = 1e9
 EVERY_FIGURE = Slo(tuple(Limit(metric, statistic, UNREACHED_S) for metric in METRICS for statistic in STATISTICS))
 """Limits that nothing breaks: an estimate tells every figure."""
@@ -228,4 +231,13 @@ def share_of_most(rate: float, most_per_s: float) -> float:
     return load_ratio
 
 
-MOST_SEQUENCES = 10**6
+def layout_of(c: Candidates) -> Layout:
+    """The layout of the one candidate."""
+    return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+
+
+def least_token_s(model: StepModel) -> float:
+    """Seconds that no decode step of the one candidate beats."""
+    c, palette = model.candidates, model.candidates.palette
+    bandwidth_bytes_per_s = palette.accelerators[c.accelerator[0]].bandwidth_bytes_per_s
+    return fastest_token_s(model.arch, palette.weight_formats[0], layout_of(c), bandwidth_bytes_per_s)

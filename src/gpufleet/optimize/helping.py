@@ -15,10 +15,13 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.contest import NOBODY, Contest, winners
-from gpufleet.optimize.copies.decoder import Replicas, WriterQuestion
+from gpufleet.optimize.copies.decoder import Replicas, WriterQuestion, WriterSolution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import INPUT, OUTPUT, RATE
 from gpufleet.optimize.lengths import Field, at_lengths, priced_only
+from gpufleet.optimize.market import PricedPlacement, bought
+from gpufleet.optimize.placement import place_all
+from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import Capacity, at_limit, without_limits
 from gpufleet.records import dataclass
@@ -223,3 +226,25 @@ def lightest(demand: Demand) -> Demand:
     """The shortest requests that are tried."""
     w = demand.workload
     return at_lengths(demand, w.input_tokens / FARTHEST_RATIO, w.output_tokens / FARTHEST_RATIO)
+
+
+def with_limits_at(question: WriterQuestion, solution: WriterSolution, limits: Mapping[str, float]) -> WriterSolution:
+    """The same copies with other values of some limits, and what is rented then."""
+    found = solution.found
+    for limit in question.demand.workload.slo.limits:
+        if limit.label in limits:
+            found = at_limit(found, limit, limits[limit.label])
+    placements = place_all(question.instances, solution.copies, found, question.demand)
+    ranked = bought(placements, question.offers, question.purse, Rejections())
+    return replace(solution, found=found, ranked=ranked, placements=placements)
+
+
+def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
+    """The same machines at twice their price, those beside them at the same."""
+    offer = priced.offer
+    dear = replace(
+        offer,
+        price_per_instance_usd_per_hour=2 * offer.price_per_instance_usd_per_hour,
+        upfront_usd=2 * offer.upfront_usd,
+    )
+    return replace(priced, offer=dear)

@@ -41,6 +41,7 @@ NOT_IN_TIME, LATE_ON_SPOT, BINDS_LONGER = Reason("late"), Reason("late_on_spot")
 SPOT_MACHINES = (*range(1, 9), *(n for power in range(3, 13) for n in (3 << (power - 1), 2 << power)))
 """Numbers of machines on spot that are played: each up to 8, then 12, 16, 24, 32, ..."""
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
+ONE_MACHINE, DEADLINE, STARTUP, WAIT_FOR_SPOT = "one_machine", "deadline", "starting", "wait_for_spot"
 
 
 @dataclass(frozen=True)
@@ -477,3 +478,18 @@ def count_unsold(hosts: Hosts, offers: Iterable[Offer], rejections: Rejections) 
     priced = {(o.cloud, o.instance) for o in offers}
     for cloud, name in sorted(key for key, rows in hosts.rows.items() if len(rows) and key not in priced):
         rejections.add(Rejection(NO_PRICE, f"{cloud} {name}"))
+
+
+def what_binds(job: Job, p: JobPlacement) -> str:
+    """Why not fewer machines: fewer would be late, it is one already, or they wait less for spot; else starts cost."""
+    if p.machines == 1:
+        return ONE_MACHINE
+    fewer_s = p.work_s * p.machines / next_fewer(p.machines)
+    if p.planned_s(job, fewer_s) > job.deadline_s:
+        return DEADLINE
+    return STARTUP if p.play is None else WAIT_FOR_SPOT
+
+
+def next_fewer(machines: int) -> float:
+    """The next smaller number of machines that was tried."""
+    return float(machine_choices(machines)[-2])

@@ -16,6 +16,9 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.demand import Demand
+from gpufleet.performance.load_curves import crowded_batch
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.records import dataclass
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -280,3 +283,20 @@ def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limi
     row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
     seconds = [(x, float(found.planned_s(x.label)[row, column]), row) for x in limits]
     return [(limit, needed, at) for limit, needed, at in seconds if needed > limit.limit_s]
+
+
+def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operation) -> dict[str, float]:
+    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
+    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
+    limits = demand.workload.slo.limits
+    return {
+        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
+        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
+        **({ROOM: room_slack(found, row, running)} if ROOM in found.strains else {}),
+    }
+
+
+def room_slack(found: Capacity, row: int, running: Operation) -> float:
+    """The share of the room that a burst leaves."""
+    crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
+    return 1 - crowded / float(found.curves.largest_batch[row])

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
+from gpufleet.optimize.certainty import held_confidence
 from gpufleet.optimize.joint import (
     Left,
     Option,
@@ -296,3 +297,28 @@ def fill(room: dict[int, int], free: int, machines: int, replicas: int, size: in
     if rest:
         room[free - rest * size] = room.get(free - rest * size, 0) + 1
     return full * each + rest
+
+
+def held_by_models(
+    solved: Sequence[tuple[AnyQuestion, AnySolution]], together: Together
+) -> list[tuple[tuple[str, str], float]]:
+    """Of each model what its speed rests on, an engine on a GPU, and how surely it keeps its limits."""
+    kept: dict[int, tuple[Instance, int, int]] = {}
+    for group in together.groups:
+        if group.own is not None:
+            p = group.own.placement
+            kept |= dict.fromkeys(group.models, (p.instance, p.row, p.replicas))
+        if group.shared is not None:
+            kept |= {t.model: (group.shared.instance, t.row, t.replicas) for t in group.shared.tenants}
+    return [held_by_model(solved[model], *kept[model]) for model in sorted(kept)]
+
+
+def held_by_model(
+    solved: tuple[AnyQuestion, AnySolution], instance: Instance, row: int, replicas: int
+) -> tuple[tuple[str, str], float]:
+    """The same of one model on so many replicas of a candidate."""
+    question, solution = solved
+    found, demand, copies = solution.found, question.demand, solution.copies
+    bounds = copies.time_ratios(found.curves.batch[np.maximum(found.best, 0)])
+    rate = demand.workload.rate_requests_per_s / replicas
+    return (copies.engine(row), instance.accelerator), held_confidence(found, row, rate, bounds, demand.confidence)

@@ -547,3 +547,14 @@ def solved_training_as_promised(
     if not solution.ranked and math.isfinite(question.goal.deadline_s):
         solution = replace(solution, least_gpus=least_gpus(question, calibration))
     return solution, None
+
+
+def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:
+    """Why not fewer machines: they were fixed, one is enough, fewer would be late, or would cost no less."""
+    if q.goal.counts is not None:
+        return "stated_gpus"
+    if p.machines == 1:
+        return "one_machine"
+    if q.goal.deadline_s < 2 * p.planned_s:
+        return "deadline"
+    return "cost" if q.goal.most_gpus == MOST_GPUS else "cost_of_few"

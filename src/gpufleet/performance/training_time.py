@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from gpufleet.architecture.parameters import parameter_parts
+from gpufleet.architecture.flops import prompt_score_flop
+from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.training import AttentionKernel, Recipe, TrainingLayouts, TrainingMachine
+from gpufleet.domain.training import AttentionKernel, Recipe, Recompute, TrainingLayouts, TrainingMachine
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.performance.training_kernels import KernelModel, Kernels, Shards
 from gpufleet.records import dataclass
@@ -21,6 +22,8 @@ from gpufleet.units import GB
 LANES, FIRST_GENERATION = 16, 3
 NVFP4 = "nvfp4"
 CARDS, CARDS_OF = "12.", "Blackwell card"
+FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
+"""Passes of products over every weight: forward, gradients of inputs, gradients of weights (of which LoRA has none)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,3 +204,21 @@ def tokens_per_s_per_gpu(time: TrainingTime, step_s: FloatArray) -> FloatArray:
     """Tokens of the global batch over the step and the GPUs that work.   [tokens/s]"""
     layouts = time.layouts
     return np.asarray(layouts.global_batch * time.recipe.sequence_tokens / step_s / layouts.num_devices)
+
+
+def flop_per_token(time: TrainingTime, row: int) -> tuple[float, float]:
+    """Operations of a token that the model needs, and that the hardware does with what is computed again.
+
+    2 x active weights of products and the causal half of attention, x 3 (x 2 where they are frozen)   [FLOP]
+    """
+    arch, sequence = time.arch, time.recipe.sequence_tokens
+    parts = parameter_parts(arch)
+    matrices = (
+        num_active_parameters(arch) - parts.embedding - parts.vectors + (parts.embedding if not parts.head else 0)
+    )
+    scores = sum(b.count * float(np.asarray(prompt_score_flop(b.mixer, sequence))) for b in arch.blocks) / sequence
+    passes = FROZEN if time.recipe.is_frozen_base else FORWARD_AND_BACKWARD
+    model = passes * 2 * matrices + FORWARD_AND_BACKWARD * scores
+    again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 0.0 if time.recipe.flash else scores}
+    repeated = again.get(Recompute(int(time.layouts.recompute[row])), 2 * matrices + scores)
+    return model, model + repeated

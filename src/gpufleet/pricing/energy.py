@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.interruption import Spread
+from gpufleet.records import dataclass
 from gpufleet.units import HOUR, KILO, MEGA
 
 
@@ -109,3 +112,25 @@ def product_of(*factors: Spread) -> Spread:
     rises = np.log([factor.high / factor.expected for factor in factors])
     low, high = np.exp(-np.sqrt((falls**2).sum())), np.exp(np.sqrt((rises**2).sum()))
     return Spread(float(expected * low), expected, float(expected * high))
+
+
+@dataclass(frozen=True)
+class Hours:
+    """A share of the day: GPUs that are paid for, those of replicas, sequences on each replica, and its load."""
+
+    time_ratio: float
+    num_gpus: float
+    working_gpus: float
+    batch: float
+    load_ratio: float
+
+    @property
+    def utilisation_ratio(self) -> float:
+        """The share of the time in which a replica has work."""
+        return float(busy_ratio(self.batch))
+
+
+def working_ratio(hours: Sequence[Hours]) -> float:
+    """The share of the time of all GPUs that are paid for in which they have work."""
+    working = sum(h.time_ratio * h.working_gpus * h.utilisation_ratio for h in hours)
+    return working / sum(h.time_ratio * h.num_gpus for h in hours)

@@ -18,6 +18,7 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    file,
     flag,
     flag_of,
     optional,
@@ -49,7 +50,7 @@ def policies_named(names: str) -> Sequence[str]:
 
 
 RATES = Word(
-    text("FILE"), "Rates over time (t_s, rate_rps; timestamp, value), or requests.", LOAD, name="trace", is_needed=True
+    file(), "Rates over time (t_s, rate_rps; timestamp, value), or requests.", LOAD, name="trace", is_needed=True
 )
 
 

@@ -6,8 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gpufleet.questions.fields import MODEL, EncoderRequest, NamedPath
-from gpufleet.questions.fit import as_in
-from gpufleet.questions.words import COUNT, ENGINE, LOAD, Request, Word, optional, said_by, text
+from gpufleet.questions.words import COUNT, ENGINE, LOAD, Request, Word, as_in, optional, said_by, text
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:

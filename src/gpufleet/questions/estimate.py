@@ -1,4 +1,4 @@
-"""The words of an estimate: one copy or two pools, requests of one length, and one kind of load."""
+"""The words of a copy of a model on GPUs, and of an estimate: a copy or two pools, and one kind of load."""
 
 from __future__ import annotations
 
@@ -6,22 +6,74 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
-from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
-from gpufleet.questions.fields import IN, OUT, PREFIX_CACHE, RATE
-from gpufleet.questions.images import parse_images
-from gpufleet.questions.words import COUNT, LOAD, PEER_TO_PEER, REPLICAS, Kind, flag, optional, plain, said_by, text
+from gpufleet.questions.fields import IMAGES, IN, MODEL, OUT, PREFIX_CACHE, RATE, NamedPath
+from gpufleet.questions.words import (
+    COUNT,
+    ENGINE,
+    INTEGER,
+    LOAD,
+    PEER_TO_PEER,
+    REPLICAS,
+    SHARE,
+    Preferred,
+    Request,
+    Word,
+    as_in,
+    flag,
+    optional,
+    said_by,
+    text,
+    usual,
+    worded,
+)
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
+    from gpufleet.domain.architecture import Architecture
     from gpufleet.domain.pool_request import PoolRequest
     from gpufleet.domain.token_counts import TokenCounts
 
+
+GPUS = Word(text("NAME:N"), "GPU and how many each copy has, such as H100:8.", REPLICAS)
+POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyQuestion(Request):
+    """A copy as `api.estimate` takes it: GPUs, layout, formats, engine and how that was started."""
+
+    model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
+    gpus: str | tuple[str, int] | None = field(default=None, kw_only=False, metadata=said_by(GPUS))
+    instance: str | None = optional(
+        text("NAME"), "Use the link and the price of this machine, such as g6e.12xlarge.", REPLICAS
+    )
+    tp: int | None = optional(INTEGER, "Tensor-parallel size; default: all GPUs that the other options leave.", ENGINE)
+    pp: int = usual(1, INTEGER, "Pipeline stages; default 1, or one a machine.", ENGINE)
+    ep: int | None = optional(INTEGER, "GPUs over which whole experts are spread.", ENGINE)
+    attention_dp: int = usual(
+        1, INTEGER, "Groups of GPUs, each of which attends to its own requests; default 1.", ENGINE
+    )
+    precision: str | None = optional(
+        text("NAME"), "Format of weights: bf16, fp8, int4; default: the checkpoint's own.", ENGINE
+    )
+    kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8 or int8.", ENGINE)
+    engine: str | None = optional(
+        text("NAME"),
+        "vllm (default), sglang, tensorrt-llm, llama.cpp (default of GGUF), ...",
+        ENGINE,
+        preferred=Preferred("serving engine", "vllm", 4),
+    )
+    engine_version: str | None = optional(text("VERSION"), "Such as 0.6.4; default: the newest known.", ENGINE)
+    max_batch: int | None = optional(INTEGER, "Sequences that the engine runs at once (vLLM: --max-num-seqs).", ENGINE)
+    max_step_tokens: int | None = optional(INTEGER, "Tokens of one step (vLLM: --max-num-batched-tokens).", ENGINE)
+    memory_fraction: float | None = optional(SHARE, "Memory that the engine keeps to: 0.9.", ENGINE)
+    mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,23 +105,16 @@ class EstimateRequest(CopyQuestion):
     )
     decode: str | PoolRequest | None = optional(POOL, "Copies that only decode, such as 'H200:8 DP8 EP8'.", REPLICAS)
     concurrency: float | None = optional(COUNT, "Load: N clients, each of which sends again once it is answered.", LOAD)
-    rate: float | None = field(
-        default=None, metadata=said_by(replace(RATE, says="Load: Poisson arrivals, such as 2/s."))
-    )
+    rate: float | None = worded(RATE, says="Load: Poisson arrivals, such as 2/s.")
     batch: float | None = optional(COUNT, "Load: one batch of N, prefilled together.", LOAD)
     full_queue: bool = flag("Load: the queue never empties.", LOAD)
     requests: float | None = optional(
         COUNT, "N requests in all, replayed, at --rate or --concurrency; with --full-queue they wait at once.", LOAD
     )
-    prefix_cache: float | None = field(
-        default=None,
-        metadata=said_by(replace(PREFIX_CACHE, says="Share of prompt tokens that a cache holds; at --rate.")),
-    )
-    images: Images | None = optional(
-        Kind("NxWxH", plain(parse_images)), "Images in each prompt, beside its text: 1x1024x1024.", LOAD
-    )
-    instance: str | None = optional(text("NAME"), "Use the link of this machine, such as g6e.12xlarge.", REPLICAS)
-    peer_to_peer: bool | None = field(default=None, metadata=said_by(replace(PEER_TO_PEER, label="")))
+    prefix_cache: float | None = worded(PREFIX_CACHE, says="Share of prompt tokens that a cache holds; at --rate.")
+    images: Images | None = worded(IMAGES, says="Images in each prompt, beside its text: 1x1024x1024.", label="")
+    instance: str | None = as_in(CopyQuestion, "instance", says="Use the link of this machine, such as g6e.12xlarge.")
+    peer_to_peer: bool | None = worded(PEER_TO_PEER, label="")
     waves: float | None = None
     length_spread: float = 1.0
     poll_interval_steps: float = 1.0

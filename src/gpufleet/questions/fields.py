@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from gpufleet.domain.images import Images
-from gpufleet.questions.images import parse_images
+from gpufleet.domain.images import LONGEST_SIDE_PIXELS, MOST_IMAGES, Images
+from gpufleet.errors import UsageError
 from gpufleet.questions.words import (
     BESIDE,
     COUNT,
@@ -30,13 +31,17 @@ from gpufleet.questions.words import (
     Preferred,
     Request,
     Word,
+    as_in,
+    file,
     flag,
+    maybe_file,
     names,
     optional,
     plain,
     said_by,
     text,
     time_like,
+    worded,
     words_of_fields,
 )
 from gpufleet.questions.words import words_of as words_of
@@ -49,12 +54,16 @@ if TYPE_CHECKING:
     from gpufleet.domain.slo import Slo
     from gpufleet.domain.token_counts import TokenCounts
 
+
+EXPECTED = (
+    f"count x width x height in pixels, such as 1x1024x1024; at most {MOST_IMAGES:,} images of "
+    f"{LONGEST_SIDE_PIXELS:,} x {LONGEST_SIDE_PIXELS:,}"
+)
 MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
 DEFAULT_CONFIDENCE = 0.8
 DEFAULT_STEADY = 0.2
-
-MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
+MODEL = Word(maybe_file("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
@@ -71,9 +80,6 @@ SLO = Word(
     LOAD,
     joined_by=",",
     preferred=Preferred("objectives of a plan", "none", 5),
-)
-REASON = Word(
-    text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", shown=str, is_typed=False
 )
 REQUESTS = Word(COUNT, "How many requests: 10M, 250k.", LOAD, what="the number of requests")
 DEADLINE = Word(PERIOD, "Done within 90min, 24h, 3d, 1week of the start.", LOAD, name="deadline")
@@ -92,32 +98,18 @@ PREFIX_KV = Word(
     shown="{:.0%} of prompt tokens".format,
     is_typed=False,
 )
-FLEET = Word(
-    text("FLEET"),
-    "Say what to do with the machines that run now: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
-    BESIDE,
-    name="today",
-    joined_by=", ",
-    is_of_each_model=False,
-)
-DISAGG = Word(
-    Kind("", plain(bool), takes=bool),
-    "Also plan copies that only prefill with copies that only decode.",
-    BESIDE,
-    name="disagg",
-    is_in_files=False,
-    is_of_each_model=False,
-)
-ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
 
+ROWS = Word(
+    ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False, shows_default=True
+)
 WORKLOAD = Word(
-    text("FILE.yaml"),
+    file("FILE.yaml"),
     "Read these options from a file; an option typed here replaces its value.",
     LOAD,
     name="workload",
     is_in_files=False,
 )
-TRACE = Word(text("FILE"), "Take lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
+TRACE = Word(file(), "Take lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
 CURRENCY = Word(
     text("CODE@RATE"),
     "Show money in another currency, at your rate: EUR@0.92.",
@@ -125,6 +117,29 @@ CURRENCY = Word(
     name="currency",
     preferred=Preferred("currency of an answer, and your rate", "USD", 7),
     is_of_each_model=False,
+)
+
+
+def parse_images(text: str) -> Images:
+    """How many images a request has, and their width and height in pixels.
+
+    >>> parse_images("2 x 1024 x 768")
+    Images(count=2, width_pixels=1024, height_pixels=768)
+    """
+    found = re.fullmatch(r"\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*[x×]\s*(\d{1,9})\s*", str(text), re.IGNORECASE | re.ASCII)
+    try:
+        if found is not None:
+            return Images(*map(int, found.groups()))
+    except ValueError:
+        pass
+    raise UsageError("cannot read images", found=text, expected=EXPECTED)
+
+
+IMAGES = Word(
+    Kind("NxWxH", plain(parse_images)),
+    "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
+    LOAD,
+    label="images",
 )
 
 
@@ -234,7 +249,7 @@ class PlanRequest(MarketRequest):
         label="confidence",
         shown="{:.3g}".format,
     )
-    rows: int = field(default=10, metadata=said_by(ROWS))
+    rows: int = worded(ROWS, 10)
     notes: Sequence[str] = ()
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
@@ -359,18 +374,12 @@ class JobRequest(PlanRequest):
     with `confidence`.
     """
 
-    pricing: Sequence[str] | None = optional(
-        names("KIND,..."),
-        "Price kinds; default: on_demand and spot.",
-        RENTED,
-        preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
-    )
-    headroom: float | None = optional(
-        SHARE,
-        f"Plan the work this much longer than expected; default {DEFAULT_HEADROOM:.0%}.",
-        SLACK,
-        what="the headroom",
-        bounds=Bounds(0, 10, "(1 = 100 %)"),
+    pricing: Sequence[str] | None = as_in(PlanRequest, "pricing", says="Price kinds; default: on_demand and spot.")
+    headroom: float | None = as_in(
+        PlanRequest,
+        "headroom",
+        says=f"Plan the work this much longer than expected; default {DEFAULT_HEADROOM:.0%}.",
+        preferred=None,
     )
     startup_s: float | None = optional(
         time_like("'10min'"), "Time until a machine is ready (image, weights); default 10min.", SLACK, name="startup"
@@ -393,12 +402,10 @@ class JobRequest(PlanRequest):
         shown="${:,.2f}".format,
         is_of_each_model=False,
     )
-    confidence: float | None = optional(
-        SHARE,
-        f"How surely the job is in time: {DEFAULT_CONFIDENCE:g} (default), 0.5 as expected, 0.9 at the high end.",
-        SLACK,
-        label="confidence",
-        shown="{:.3g}".format,
+    confidence: float | None = as_in(
+        PlanRequest,
+        "confidence",
+        says=f"How surely the job is in time: {DEFAULT_CONFIDENCE:g} (default), 0.5 as expected, 0.9 at the high end.",
     )
     period_s: float | None = optional(
         PERIOD,
@@ -420,14 +427,9 @@ class WriterRequest(PlanRequest):
     model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
     allow_lower_precision: bool = flag("Also plan fp8, nvfp4 and int4 weights; says what they cost in quality.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
-    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
-    peer_to_peer: bool | None = field(default=None, metadata=said_by(PEER_TO_PEER))
-    images: Images | None = optional(
-        Kind("NxWxH", plain(parse_images)),
-        "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
-        LOAD,
-        label="images",
-    )
+    prefix_cache: float | None = worded(PREFIX_CACHE)
+    peer_to_peer: bool | None = worded(PEER_TO_PEER)
+    images: Images | None = worded(IMAGES)
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )
@@ -443,8 +445,8 @@ class EncoderRequest(PlanRequest):
     """
 
     model: str | NamedPath | EncoderModel = field(kw_only=False, metadata=said_by(MODEL))
-    input_tokens: float | None = field(default=None, metadata=said_by(IN))
-    output_tokens: float | None = field(default=None, metadata=said_by(OUT))
+    input_tokens: float | None = worded(IN)
+    output_tokens: float | None = worded(OUT)
     audio_s: float | None = optional(
         time_like("'30s' or '60min'"), "Length of a recording (Whisper, wav2vec): 30s, 30min.", LOAD, name="audio"
     )
@@ -464,9 +466,9 @@ class RequestKind:
     rate: float = field(metadata=said_by(RATE))
     input_tokens: float | TokenCounts = field(metadata=said_by(IN))
     output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
-    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
-    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
-    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
+    slo: str | Slo | None = worded(SLO)
+    prefix_cache: float | None = worded(PREFIX_CACHE)
+    prefix_kv: float | None = worded(PREFIX_KV)
 
 
 @dataclass(frozen=True)
@@ -485,13 +487,25 @@ class ServeRequest(WriterRequest, ServiceRequest):
     rate: float = field(metadata=said_by(RATE))
     input_tokens: float | TokenCounts = field(metadata=said_by(IN))
     output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
-    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
-    classes: Sequence[RequestKind] = field(default=(), kw_only=True)
-    prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
-    fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
-    reason: str | None = field(default=None, kw_only=True, metadata=said_by(REASON))
-    disagg: bool = field(default=False, kw_only=True, metadata=said_by(DISAGG))
-    played: Mapping[str, float] | None = field(default=None, kw_only=True)
+    slo: str | Slo | None = worded(SLO)
+    _: KW_ONLY
+    classes: Sequence[RequestKind] = ()
+    prefix_kv: float | None = worded(PREFIX_KV)
+    fleet_today: str | None = optional(
+        maybe_file("FLEET"),
+        "Say what to do with the machines that run now: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
+        BESIDE,
+        name="today",
+        joined_by=", ",
+        is_of_each_model=False,
+    )
+    reason: str | None = optional(
+        text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", is_typed=False
+    )
+    disagg: bool = flag(
+        "Also plan copies that only prefill with copies that only decode.", BESIDE, is_of_each_model=False
+    )
+    played: Mapping[str, float] | None = None
 
     @property
     def kinds(self) -> Sequence[RequestKind]:
@@ -510,7 +524,8 @@ class EncoderServeRequest(EncoderRequest, ServiceRequest):
     """
 
     rate: float = field(metadata=said_by(RATE))
-    slo: str | Slo | None = field(default=None, kw_only=True, metadata=said_by(SLO))
+    _: KW_ONLY
+    slo: str | Slo | None = worded(SLO)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
-from gpufleet.questions.copies import CopyQuestion
-from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.questions.fields import MODEL, NamedPath
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
@@ -21,6 +20,7 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    as_in,
     flag_of,
     names,
     optional,
@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 
 USUAL_CONTEXT = "8k"
 GPUS = Word(text("NAME:N"), "GPU and how many, such as L40S:4.", LOAD)
-
-
-def as_in(question: type[Request], name: str, **about: Any) -> Any:
-    """A word of another question, with what is said of it here."""
-    return field(default=None, metadata=said_by(replace(words_of(question)[name], **about)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,7 @@ class QuotaRequest(Request):
 
     quotas: Sequence[str] | None = optional(
         names("GPU=N,..."), "At most N GPUs: H100=16, aws:H100=8, aws:us-east-1:H100=8.", RENTED, name="quota",
-        label="quotas", shown=", ".join, is_in_files=False,
+        label="quotas", shown=", ".join,
     )  # fmt: skip
 
 
@@ -102,30 +102,28 @@ class MixRequest(QuotaRequest):
 
     shares: Sequence[str] | None = optional(
         names("CLOUD=SHARE,..."), "What each cloud has of it: aws=60%,gcp=30%,azure=10%.", RENTED,
-        label="shares of clouds", shown=", ".join, is_in_files=False,
+        label="shares of clouds", shown=", ".join,
     )  # fmt: skip
     share_of: str = usual(
-        COST, text("cost|gpus"), "Shares are of the cost (default) or of the GPUs.", RENTED, label="shares of",
-        is_in_files=False,
-    )  # fmt: skip
+        COST, text("cost|gpus"), "Shares are of the cost (default) or of the GPUs.", RENTED, label="shares of"
+    )
     tolerance: float | None = optional(
         SHARE, "How far a cloud may be off its share; default: one machine.", RENTED, what="the tolerance",
-        bounds=Bounds(0, 1, ""), label="tolerance", shown="{:.3g} of the whole".format, is_in_files=False,
+        bounds=Bounds(0, 1, ""), label="tolerance", shown="{:.3g} of the whole".format,
     )  # fmt: skip
     survive_region: bool = flag("Keep every objective even if any one region is lost.", SLACK)
     route_by: str = usual(
         PROMPT, text("prompt|both"), "A router knows the prompt (default), or foretells the answer too.", BESIDE,
-        label="routed by", is_in_files=False,
+        label="routed by",
     )  # fmt: skip
     leaving_usd: float | None = optional(
         USD_AT_ALL, "What giving up one machine of --today costs once; spread over a month.", RENTED, name="leaving",
         what="the cost of leaving", bounds=Bounds(0, 1e9, "USD"), label="leaving a machine", shown="${:,.2f}".format,
-        is_in_files=False,
     )  # fmt: skip
     time_limit_s: float | None = optional(
         SEARCH_TIME, "Search for so long at most; default: as many steps of the solver on any machine.", BESIDE,
         name="time_limit", what="the time limit", bounds=Bounds(0, LONGEST_LIMIT_S, "s"), label="time limit",
-        shown="{:g} s".format, is_in_files=False,
+        shown="{:g} s".format,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

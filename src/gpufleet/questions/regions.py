@@ -8,17 +8,17 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import UsageError
-from gpufleet.questions.fields import MarketRequest, NamedPath
+from gpufleet.questions.fields import JobRequest, MarketRequest, NamedPath
 from gpufleet.questions.mix import MixRequest, QuotaRequest
 from gpufleet.questions.words import (
     BESIDE,
     LOAD,
     NUMBER,
     RENTED,
-    USD_AT_ALL,
     WHOLE,
     Kind,
     Request,
+    as_in,
     flag,
     names,
     optional,
@@ -76,20 +76,20 @@ class PlaceRequest(Request):
 
     stay: Sequence[str] | None = optional(
         names("AREA,..."), "Requests of users in these areas are served there, a job runs there: eu, germany.", RENTED,
-        label="stay where they are", shown=", ".join, is_in_files=False,
+        label="stay where they are", shown=", ".join,
     )  # fmt: skip
     max_grid: float | None = optional(
         NUMBER, "Only regions whose grid emits at most so many g CO2e per kWh.", RENTED, what="the most of a grid",
-        bounds=Bounds(0, 2000, "g/kWh"), label="most of a grid", shown="{:g} g CO2e/kWh".format, is_in_files=False,
+        bounds=Bounds(0, 2000, "g/kWh"), label="most of a grid", shown="{:g} g CO2e/kWh".format,
     )  # fmt: skip
     carbon_budget: float | None = optional(
         NUMBER, "Emit at most so many kg CO2e an hour, a job in all, at the high end.", RENTED,
         what="the carbon budget", bounds=Bounds(0, 1e6, "kg"), label="carbon budget",
-        shown="{:g} kg CO2e".format, is_in_files=False,
+        shown="{:g} kg CO2e".format,
     )  # fmt: skip
     year: int | None = optional(
         WHOLE, "Carbon of the grid in this year; default: the newest known.", RENTED, what="the year",
-        bounds=Bounds(2015, 2100, ""), label="year of the grid", is_in_files=False,
+        bounds=Bounds(2015, 2100, ""), label="year of the grid",
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class RegionRequest(MixRequest, PlaceRequest):
 
     users: Sequence[str] | None = optional(
         names("PLACE=SHARE,..."), "Where users are: eu=60%,us-east-1=40%, Berlin=1; limits hold there.", LOAD,
-        label="users", shown=", ".join, is_in_files=False,
+        label="users", shown=", ".join,
     )  # fmt: skip
     follow_the_sun: bool = flag("Also rent by the hour where users are awake, beside machines for every peak.", BESIDE)
 
@@ -120,14 +120,15 @@ class JobRegionRequest(MarketRequest, QuotaRequest, PlaceRequest):
         Kind("SIZE", plain(parse_bytes), unit="B"),
         "A job reads so much data: 2TB; default: its tokens as text.", RENTED,
         name="data", what="the data", bounds=Bounds(0, 1e18, "bytes"), label="data", shown=size_words,
-        is_in_files=False,
     )  # fmt: skip
     data_in: str | None = optional(
         text("REGION"), "A job's weights and data lie there (aws:us-east-1): what a copy costs is counted.", RENTED,
-        label="weights and data in", is_in_files=False,
+        label="weights and data in",
     )  # fmt: skip
-    budget_usd: float | None = optional(
-        USD_AT_ALL, "The most to spend on the whole job.", RENTED, name="budget", what="the budget",
+    budget_usd: float | None = as_in(
+        JobRequest,
+        "budget",
+        says="The most to spend on the whole job.",
+        what="the budget",
         bounds=Bounds(0, 1e12, "USD"),
-        label="budget", shown="${:,.2f}".format, is_in_files=False,
-    )  # fmt: skip
+    )

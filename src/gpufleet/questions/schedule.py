@@ -25,6 +25,7 @@ from gpufleet.questions.words import (
     WHOLE,
     Kind,
     Request,
+    file,
     flag,
     names,
     optional,
@@ -185,7 +186,7 @@ class ScheduleRequest(Request):
         BESIDE,
     )
     trace: str | NamedPath | None = optional(
-        text("FILE.csv"), "Of --online: these jobs in place of the file's, by arrival_s, gpus, duration_s.", LOAD
+        file("FILE.csv"), "Of --online: these jobs in place of the file's, by arrival_s, gpus, duration_s.", LOAD
     )
     spread: float = usual(
         0.0, SHARE, "Of --online: jobs take up to so much less or more than expected; default 0.", SLACK,

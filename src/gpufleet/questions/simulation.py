@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
+from gpufleet.questions.estimate import GPUS, POOL, CopyQuestion
 from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
 from gpufleet.questions.words import (
     BESIDE,
@@ -23,14 +22,16 @@ from gpufleet.questions.words import (
     Kind,
     Request,
     Word,
+    file,
     flag_of,
+    maybe_file,
     optional,
     plain,
     refuse_out_of_range,
-    said_by,
     text,
     time_like,
     usual,
+    worded,
 )
 from gpufleet.records import dataclass
 from gpufleet.units import REQUESTS_PER_S, SECONDS, Bounds, in_full, parse_duration
@@ -101,26 +102,18 @@ class Traffic(Request):
     several models; a `rate` beside it is the mean that they are scaled to.
     """
 
-    rate: float | None = field(
-        default=None,
-        metadata=said_by(
-            replace(RATE, says="Requests per time: 50/s, 3000/min.", what="the rate", bounds=REQUESTS_PER_S)
-        ),
-    )
-    trace: str | NamedPath | None = field(
-        default=None,
-        metadata=said_by(replace(TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests.")),
+    rate: float | None = worded(RATE, says="Requests per time: 50/s, 3000/min.", what="the rate", bounds=REQUESTS_PER_S)
+    trace: str | NamedPath | None = worded(
+        TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests."
     )
     rates: str | NamedPath | None = optional(
-        text("FILE"), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
+        file(), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
     )
     rates_model: str | None = optional(
         text("NAME"), "Whose rows of the rates, where they are of several models.", LOAD, label="rates of"
     )
-    input_tokens: float | TokenCounts | None = field(
-        default=None, metadata=said_by(replace(IN, says="Tokens of a prompt: 1000, 8k, mean=900,p95=3000."))
-    )
-    output_tokens: float | TokenCounts | None = field(default=None, metadata=said_by(OUT))
+    input_tokens: float | TokenCounts | None = worded(IN, says="Tokens of a prompt: 1000, 8k, mean=900,p95=3000.")
+    output_tokens: float | TokenCounts | None = worded(OUT)
     arrival: str | None = optional(
         text("NAME"), "poisson (default), gamma (--burstiness), fixed, or burst (all at once).", LOAD
     )
@@ -131,15 +124,8 @@ class Traffic(Request):
         what="the burstiness",
         bounds=Bounds(LEAST_BURSTINESS, MOST_BURSTINESS, ""),
     )
-    requests: float | None = field(
-        default=None,
-        metadata=said_by(
-            replace(
-                REQUESTS,
-                says="How many: 500, 100k; default 10k, or the whole trace.",
-                bounds=Bounds(1, MOST_REQUESTS, ""),
-            )
-        ),
+    requests: float | None = worded(
+        REQUESTS, says="How many: 500, 100k; default 10k, or the whole trace.", bounds=Bounds(1, MOST_REQUESTS, "")
     )
     duration_s: float | None = optional(
         time_like("'10min' or '24h'"),
@@ -171,7 +157,7 @@ class Traffic(Request):
         label="requests of the trace",
         shown="{:.3%} of them".format,
     )
-    seed: int = field(default=0, metadata=said_by(SEED))
+    seed: int = worded(SEED, 0)
 
     def refuse_traffic(self, *, is_planned: bool = False) -> None:
         """Refuse what does not go together; a plan says rate and lengths where nothing else does."""
@@ -336,7 +322,7 @@ class Mishaps(Request):
     )
 
     spot_trace: str | NamedPath | None = optional(
-        text("FILE"), "Replicas are there while their zone has spot machines (as for gpufleet spot).", REPLICAS
+        file(), "Replicas are there while their zone has spot machines (as for gpufleet spot).", REPLICAS
     )
     on_demand: int | None = optional(
         INTEGER,
@@ -388,7 +374,9 @@ class InFront(Request):
         label="response cache",
         shown="{:.1%} of the requests".format,
     )
-    small_model: str | None = optional(text("MODEL"), "A small model that gets a share of the requests.", REPLICAS)
+    small_model: str | None = optional(
+        maybe_file("MODEL"), "A small model that gets a share of the requests.", REPLICAS
+    )
     small_gpus: str | None = optional(GPUS.kind, "GPUs of each copy of the small model.", REPLICAS)
     small_replicas: int = usual(
         1,
@@ -422,10 +410,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
     TTFT has settled.
     """
 
-    slo: str | Slo | None = field(
-        default=None,
-        metadata=said_by(replace(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")),
-    )
+    slo: str | Slo | None = worded(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")
     edited: bool = flag_of(EDITED)
     warm_up_s: float | None = optional(
         Kind("TIME", time_or_none, unit="s"),

@@ -7,24 +7,22 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.domain.habits import DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS
-from gpufleet.questions.fields import MODEL, JobRequest, NamedPath, words_of
+from gpufleet.questions.fields import DEADLINE, MODEL, JobRequest, NamedPath, words_of
 from gpufleet.questions.words import (
     ENGINE,
     LOAD,
-    PERIOD,
-    RENTED,
-    SHARE,
-    SLACK,
     TRAINING,
     WHOLE,
     Kind,
     Word,
+    as_in,
     flag,
     names,
     optional,
     plain,
     said_by,
     text,
+    worded,
 )
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, Bounds, parse_corpus, parse_tokens
@@ -62,26 +60,24 @@ class TrainingRequest(JobRequest):
         label="sequence",
         shown="{:,.0f} tokens".format,
     )
-    deadline_s: float | None = optional(
-        PERIOD,
-        "Done within 24h, 3d, 1week of the start; default: whenever it is cheapest.",
-        LOAD,
-        name="deadline",
+    deadline_s: float | None = worded(
+        DEADLINE,
+        says="Done within 24h, 3d, 1week of the start; default: whenever it is cheapest.",
         label="deadline",
         shown=lambda seconds: f"{seconds / HOUR:g} h",
     )
-    headroom: float | None = optional(
-        SHARE,
-        "Plan the work at least this much longer than expected, whatever the confidence; "
+    headroom: float | None = as_in(
+        JobRequest,
+        "headroom",
+        says="Plan the work at least this much longer than expected, whatever the confidence; "
         f"default {TRAINING_HEADROOM:.0%}.",
-        SLACK,
-        what="the headroom",
-        bounds=Bounds(0, 10, "(1 = 100 %)"),
     )
-    gpus: Sequence[str] | None = optional(
-        names("NAME[:N],..."), "Only these GPUs, so many of them where a number is said: H100:256.", RENTED,
-        singular="--gpu",
-    )  # fmt: skip
+    gpus: Sequence[str] | None = as_in(
+        JobRequest,
+        "gpus",
+        kind=names("NAME[:N],..."),
+        says="Only these GPUs, so many of them where a number is said: H100:256.",
+    )
     global_batch: int | None = optional(
         WHOLE,
         "Sequences of a step over all GPUs; default: 131k tokens in fine-tuning, 4M in pre-training.",

@@ -12,11 +12,11 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
+from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gpufleet.errors import UsageError
-from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.units import (
     DAY,
@@ -32,21 +32,71 @@ from gpufleet.units import (
     parse_usd_per_hour,
 )
 
-P = ParamSpec("P")
+S = TypeVar("S", bound="Spoken")
 T = TypeVar("T")
 Said = str | tuple[str, ...]
 """What was said of a word, unparsed: a text, or the texts of a list."""
-
 LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
 ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
 WRITTEN = "Output"
 TRAINING, REPLICAS = "Training", "The replicas"
 HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
 """Headings of a help page, in their order."""
-
 WORD = "word"
 SWITCH = {"on": True, "off": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
+
+
+class FileUse(str, Enum):
+    """What a word has to do with files: it names one that is read, perhaps one, one to be written, or a place here.
+
+    What is here, a folder of this machine or a file that only its user may write, nobody else may name.
+    """
+
+    READ = "read"
+    MAYBE_READ = "maybe read"
+    WRITTEN = "written"
+    HERE = "here"
+
+
+class KeepsWhatIsSaid(type):
+    """Makes questions that know which of their fields somebody filled; a copy knows what its original did."""
+
+    def __call__(cls, *values: Any, **said: Any) -> Any:
+        """A question, with the names of the fields that it is made with; None says nothing."""
+        if "said" not in said:
+            in_order = [f.name for f in fields(cls) if f.init and not f.kw_only]  # type: ignore[arg-type]
+            filled = {**dict(zip(in_order, values, strict=False)), **said}
+            said["said"] = frozenset(name for name, value in filled.items() if value is not None)
+        return super().__call__(*values, **said)
+
+
+@dataclass(frozen=True)
+class Spoken(metaclass=KeepsWhatIsSaid):
+    """A question whose fields somebody fills. `said` are those that somebody did, with their default too.
+
+    `preferred` are those that the user's configuration filled. They change nothing but the origin that the answer
+    states.
+    """
+
+    said: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+    preferred: frozenset[str] = field(default=frozenset(), kw_only=True, compare=False, repr=False)
+
+    def origin(self, name: str, otherwise: str = "default") -> str:
+        """Where the value of a field came from: 'given' where somebody filled it, `otherwise` where nobody did."""
+        if name in self.preferred:
+            return "preference"
+        return "given" if name in self.said else otherwise
+
+
+def filled(question: S, /, **values: Any) -> S:
+    """A question with further fields said; None says nothing.
+
+    >>> filled(Spoken()).said
+    frozenset()
+    """
+    found = {name: value for name, value in values.items() if value is not None}
+    return replace(question, **found, said=question.said | frozenset(found))
 
 
 @dataclass(frozen=True)
@@ -61,6 +111,7 @@ class Kind(Generic[T]):
     takes: type = str
     is_money: bool = False
     unit: str = ""
+    file: FileUse | None = None
 
 
 class Preferred(NamedTuple):
@@ -78,12 +129,13 @@ class Word(Generic[T]):
     `what` names its value in errors, `bounds` are its range. `label` and `shown` record it among the inputs of an
     answer. `fills` is the limit of the solver that it sets. `beyond_today` names it where today's fleet is not judged
     with it, unless it is `plain`. `joined_by` joins a list of a file to one text, `has_parts` lets a file say 'mean: 5'
-    below it. `is_needed`: it must be typed, for nothing else could say it. `hint` is told where it cannot be read.
+    below it. `is_needed`: it must be typed, for nothing else could say it. `is_argument`: it is typed without its
+    option. `shows_default`: help tells it beside what it `says`. `hint` is told where it cannot be read.
     """
 
     kind: Kind[T]
     says: str
-    heading: str
+    heading: str = ""
     name: str = ""
     singular: str | None = None
     what: str = ""
@@ -101,6 +153,8 @@ class Word(Generic[T]):
     is_of_each_model: bool = True
     comes_last: bool = False
     is_needed: bool = False
+    is_argument: bool = False
+    shows_default: bool = False
     hint: str | None = None
     field: str = ""
     default: object = None
@@ -141,22 +195,25 @@ def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
     return {WORD: row}
 
 
-def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
-    """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
-
-    def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = field(default=None, metadata=said_by(make(*about, **further)))
-        return made
-
-    return optional
+def worded(row: Word[Any], default: Any = None, **about: Any) -> Any:
+    """A field that a word fills which other questions have too, with what is said of it here."""
+    return field(default=default, metadata=said_by(replace(row, **about)))
 
 
-optional = as_field(Word)
+def optional(kind: Kind[T], says: str, heading: str = "", **about: Any) -> T | None:
+    """A field that a word fills and that may be left unsaid: None takes the default."""
+    made: T | None = worded(Word(kind, says, heading, **about))
+    return made
 
 
-def usual(value: T, kind: Kind[T], says: str, heading: str, **about: Any) -> T:
+def as_in(question: type[Request], name: str, **about: Any) -> Any:
+    """The same of a word of another question."""
+    return worded(words_of(question)[name], **about)
+
+
+def usual(value: T, kind: Kind[T], says: str, heading: str = "", **about: Any) -> T:
     """A field that a word fills, with the value that it has where nobody says it."""
-    made: T = field(default=value, metadata=said_by(Word(kind, says, heading, **about)))
+    made: T = worded(Word(kind, says, heading, **about), value)
     return made
 
 
@@ -261,6 +318,16 @@ def text(metavar: str) -> Kind[str]:
     return Kind(metavar, plain(str), unit=metavar.lower() if metavar == "TOKENS" else "")
 
 
+def file(metavar: str = "FILE") -> Kind[str]:
+    """The name of a file that is read."""
+    return Kind(metavar, plain(str), file=FileUse.READ)
+
+
+def maybe_file(metavar: str) -> Kind[str]:
+    """A name, or that of a file in its place."""
+    return Kind(metavar, plain(str), file=FileUse.MAYBE_READ)
+
+
 def names(metavar: str) -> Kind[Sequence[str]]:
     """A list of names."""
     return Kind(metavar, listed, takes=list)
@@ -271,20 +338,20 @@ def listed(said: Said, _: str) -> Sequence[str]:
     return (said,) if isinstance(said, str) else said
 
 
-def flag_word(says: str, heading: str, comes_last: bool = False) -> Word[bool]:
+def flag_word(says: str, heading: str = "", **about: Any) -> Word[bool]:
     """A word that stands where its option is typed."""
-    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
+    return Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, **about)
 
 
 def flag_of(row: Word[bool]) -> bool:
     """A field that such a word fills."""
-    stands: bool = field(default=False, metadata=said_by(row))
+    stands: bool = worded(row, False)
     return stands
 
 
-def flag(says: str, heading: str, comes_last: bool = False) -> bool:
+def flag(says: str, heading: str = "", **about: Any) -> bool:
     """The same of a word that no other question has."""
-    return flag_of(flag_word(says, heading, comes_last))
+    return flag_of(flag_word(says, heading, **about))
 
 
 EDITED = flag_word("Of a plan file that was edited: plan its question again, and use none of its figures.", BESIDE)
@@ -295,7 +362,7 @@ WHOLE = Kind("N", whole)
 INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
 ON_OFF = Kind("on|off", on_or_off)
-COUNT = Kind("N", parse_count)
+COUNT = Kind("N", lambda text, what: parse_count(text, what or "a count"))
 PEER_TO_PEER = Word(
     ON_OFF,
     "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.",
@@ -304,6 +371,7 @@ PEER_TO_PEER = Word(
     shown=lambda reaches: "on" if reaches else "off",
 )
 ROW_COUNT = Kind("N", whole, takes=int)
+PLAIN_NUMBER = Kind("N", number, takes=float)
 RATE_TEXT = Kind("N/TIME", plain(parse_rate), unit="requests/s")
 USD_PER_TIME = Kind("USD/TIME", plain(parse_usd_per_hour), is_money=True, unit="USD/h")
 USD_AT_ALL = Kind("USD", plain(parse_usd), is_money=True, unit="USD")

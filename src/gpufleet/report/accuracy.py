@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpufleet.report.formats import as_csv
-from gpufleet.report.numbers import count, percent, significant
-from gpufleet.report.page import Column, Page, Table
+from gpufleet.report.numbers import count, or_dash, percent, plural, significant
+from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.results.accuracy import (
     AccuracyReport,
     FileAccuracy,
@@ -71,7 +71,7 @@ def headline(report: AccuracyReport) -> str:
     where = "all rows" if worst.by == EVERYTHING else f"{shortened(worst.group, UNBOUNDED_WIDTH)}, by {worst.by}"
     return (
         f"Furthest off: {worst.quantity} of {where} ({file.kind}): "
-        f"median error {error_text(worst.median_error_ratio)} over {counted(worst.num_predicted, 'row')}."
+        f"median error {error_text(worst.median_error_ratio)} over {plural(worst.num_predicted, 'row')}."
     )
 
 
@@ -81,39 +81,24 @@ def exact_headline(report: AccuracyReport) -> str:
     num_figures, num_predicted = sum(g.num_figures for g in whole), sum(g.num_predicted for g in whole)
     num_dropped = sum(reason.count for file in report.files for reason in file.left_out)
     if num_predicted == num_figures and not num_dropped:
-        return f"Every prediction equals its measurement: {counted(num_figures, 'figure')}."
-    exact = f"{count(num_predicted)} of {counted(num_figures, 'figure')} predicted, each equal to its measurement"
-    return (
-        f"{exact}; {count(num_figures - num_predicted)} without prediction, {counted(num_dropped, 'row')} not scored."
-    )
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "figure"), counted(2, "row")
-    ('1 figure', '2 rows')
-    """
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+        return f"Every prediction equals its measurement: {plural(num_figures, 'figure')}."
+    exact = f"{count(num_predicted)} of {plural(num_figures, 'figure')} predicted, each equal to its measurement"
+    return f"{exact}; {count(num_figures - num_predicted)} without prediction, {plural(num_dropped, 'row')} not scored."
 
 
 def nothing_compared(report: AccuracyReport) -> list[str]:
-    """Of each file without a comparison, or a memory verdict, what became of its rows."""
+    """Of each file without a figure beside a prediction, or a run that failed beside a verdict, what became of it."""
     return [
-        f"{file.file}: no row can be compared ({why_not(file)})" for file in report.files if not has_comparison(file)
+        f"{file.file}: no row can be compared ({why_not(file)})"
+        for file in report.files
+        if not any(g.num_predicted for g in file.groups) and not file.verdicts.num_ran + file.verdicts.num_failed
     ]
-
-
-def has_comparison(file: FileAccuracy) -> bool:
-    """Whether a figure stands beside a prediction, or a run that failed beside a verdict."""
-    return any(group.num_predicted for group in file.groups) or file.verdicts.num_ran + file.verdicts.num_failed > 0
 
 
 def why_not(file: FileAccuracy) -> str:
     """The most frequent reasons of a file."""
     reasons = [*file.left_out, *file.without_prediction][:MOST_REASONS_IN_ERROR]
-    said = "; ".join(f"{counted(reason.count, 'row')}: {reason.reason}" for reason in reasons)
-    return said or "it has no rows"
+    return "; ".join(f"{plural(reason.count, 'row')}: {reason.reason}" for reason in reasons) or "it has no rows"
 
 
 def summary(file: FileAccuracy) -> str:
@@ -135,21 +120,19 @@ def kind_text(file: FileAccuracy) -> str:
 
 def verdicts(counts: VerdictCounts) -> str:
     """Memory verdicts that were wrong, in a sentence."""
-    said = []
-    if counts.num_ran:
-        said.append(
-            f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were predicted not to fit"
-        )
-    if counts.num_failed:
-        said.append(
-            f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were predicted to fit"
-        )
-    return f" Memory: {'; '.join(said)}." if said else ""
+    ran, failed = counts.num_ran, counts.num_failed
+    said = [
+        (ran, f"{counts.num_false_does_not_fit} of {count(ran)} runs that ran were predicted not to fit"),
+        (failed, f"{counts.num_false_fits} of {count(failed)} that ran out of memory were predicted to fit"),
+    ]
+    told = "; ".join(words for number, words in said if number)
+    return f" Memory: {told}." if told else ""
 
 
 def file_tables(file: FileAccuracy, width: int) -> list[Table]:
-    """Groups, worst figures and reasons of one file."""
-    tables = [table for by in groupings(file) for table in groups_tables(file, by, width)]
+    """Groups, those of all rows together first, worst figures and reasons of one file."""
+    groupings = dict.fromkeys([EVERYTHING, *(group.by for group in file.groups)])
+    tables = [table for by in groupings for table in groups_tables(file, by, width)]
     if file.worst and any(figure.predicted != figure.measured for figure in file.worst):
         tables.append(worst_table(file))
     if file.without_prediction:
@@ -157,11 +140,6 @@ def file_tables(file: FileAccuracy, width: int) -> list[Table]:
     if file.left_out:
         tables.append(reasons_table(f"{file.kind}: rows not scored", file.left_out))
     return tables
-
-
-def groupings(file: FileAccuracy) -> list[str]:
-    """What the file is grouped by, all rows together first."""
-    return list(dict.fromkeys([EVERYTHING, *(group.by for group in file.groups)]))
 
 
 def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
@@ -179,7 +157,7 @@ def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
     return tables
 
 
-def group_row(scores: GroupScores) -> dict[str, object]:
+def group_row(scores: GroupScores) -> Row:
     """Scores of a group as a row; the two ends of its drawn interval are one cell."""
     drawn = scores.interval_coverage_low_ratio, scores.interval_coverage_high_ratio
     return {**scores.model_dump(), "drawn_ratios": drawn}
@@ -198,10 +176,10 @@ def worst_table(file: FileAccuracy) -> Table:
         Column("model_id", "model"),
         Column("gpu_id", "GPU"),
         Column("quantity", "quantity"),
-        Column("measured", "measured", show=number_text, align="right"),
-        Column("predicted", "predicted", show=number_text, align="right"),
-        Column("low", "low", show=number_text, align="right", priority=2),
-        Column("high", "high", show=number_text, align="right", priority=2),
+        Column("measured", "measured", or_dash(significant), "right"),
+        Column("predicted", "predicted", or_dash(significant), "right"),
+        Column("low", "low", or_dash(significant), "right", priority=2),
+        Column("high", "high", or_dash(significant), "right", priority=2),
         Column("unit", "unit", priority=1),
     ]
     rows = [figure.model_dump() for figure in file.worst]
@@ -210,7 +188,7 @@ def worst_table(file: FileAccuracy) -> Table:
 
 def reasons_table(title: str, reasons: Sequence[ReasonCount]) -> Table:
     """Reasons with how often each was given."""
-    columns = [Column("count", "count", show=whole, align="right"), Column("reason", "reason")]
+    columns = [Column("count", "count", count, "right"), Column("reason", "reason")]
     shown = [reason.model_dump() for reason in reasons[:MOST_REASONS]]
     rest = sum(reason.count for reason in reasons[MOST_REASONS:])
     return Table(columns, shown, title=title, notes=[f"and {count(rest)} more for other reasons"] if rest else ())
@@ -246,58 +224,43 @@ def shortened(text: str, longest: int) -> str:
     return name if len(name) <= longest else f"{name[: longest // 2 - 1]}…{name[-(longest // 2) :]}"
 
 
-def whole(value: object) -> str:
-    """A count."""
-    return count(float(str(value)))
-
-
-def number_text(value: object) -> str:
-    """A figure to three digits; '-' where there is none."""
-    return "-" if value is None else significant(float(str(value)))
-
-
-def share_text(value: object) -> str:
-    """A share as a percentage; '-' where there is none."""
-    return "-" if value is None else percent(float(str(value)))
-
-
-def error_text(value: object) -> str:
+def error_text(error_ratio: float | None) -> str:
     """An error as a percentage, with a decimal below ten; '-' where there is none."""
-    if value is None:
+    if error_ratio is None:
         return "-"
-    error = float(str(value)) * PERCENT
+    error = error_ratio * PERCENT
     return f"{error:.1f}%" if error < FINE_BELOW_PERCENT else f"{error:,.0f}%"
 
 
-def drawn_text(ends: object) -> str:
+def drawn_text(ends: tuple[float | None, float | None]) -> str:
     """The interval of a share, '72-91%'; '-' where there is none."""
-    low, high = ends if isinstance(ends, tuple) else (None, None)
+    low, high = ends
     return "-" if low is None or high is None else f"{low * PERCENT:.0f}-{high * PERCENT:.0f}%"
 
 
-def half_width_text(value: object) -> str:
+def half_width_text(width_ratio: float | None) -> str:
     """A half-width with its sign; '-' where there is none."""
-    if value is None:
+    if width_ratio is None:
         return "-"
-    width = float(str(value)) * PERCENT
+    width = width_ratio * PERCENT
     return f"±{width:.0f}%" if width < WIDEST_PERCENT else f">{WIDEST_PERCENT}%"
 
 
-def signed_text(value: object) -> str:
+def signed_text(bias_ratio: float | None) -> str:
     """A bias with its sign; '-' where there is none."""
-    return "-" if value is None else f"{float(str(value)) * PERCENT:+.0f}%"
+    return "-" if bias_ratio is None else f"{bias_ratio * PERCENT:+.0f}%"
 
 
-COUNT_COLUMN = Column("num_figures", "rows", show=whole, align="right")
-HELD_COLUMN = Column("interval_coverage_ratio", "held", show=share_text, align="right")
+COUNT_COLUMN = Column("num_figures", "rows", count, "right")
+HELD_COLUMN = Column("interval_coverage_ratio", "held", or_dash(percent), "right")
 ERROR_COLUMNS = (
-    Column("coverage_ratio", "cover", show=share_text, align="right"),
-    Column("median_error_ratio", "median", show=error_text, align="right"),
-    Column("mean_error_ratio", "mean", show=error_text, align="right"),
-    Column("bias_ratio", "bias", show=signed_text, align="right"),
+    Column("coverage_ratio", "cover", or_dash(percent), "right"),
+    Column("median_error_ratio", "median", error_text, "right"),
+    Column("mean_error_ratio", "mean", error_text, "right"),
+    Column("bias_ratio", "bias", signed_text, "right"),
 )
 RANGE_COLUMNS = (
-    Column("drawn_ratios", "drawn", show=drawn_text, align="right"),
-    Column("num_parties", "parties", show=whole, align="right"),
-    Column("half_width_ratio", "width", show=half_width_text, align="right"),
+    Column("drawn_ratios", "drawn", drawn_text, "right"),
+    Column("num_parties", "parties", count, "right"),
+    Column("half_width_ratio", "width", half_width_text, "right"),
 )

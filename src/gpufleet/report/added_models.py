@@ -24,21 +24,16 @@ def added_page(added: AddedModels) -> Page:
     ]
     tables = [Table(columns, rows)]
     if formats:
-        tables.append(Table(format_columns(), formats, title="Number formats, by the headers of its files"))
-    return Page(
-        f"{several(len(rows), 'model')} added", tables, [note for row in added.models for note in notes_of(row)]
-    )
-
-
-def format_columns() -> list[Column]:
-    """Columns of the tensors of one part in one number format."""
-    return [
-        Column("id", "model", priority=1),
-        Column("part", "part"),
-        Column("number_format", "stored in"),
-        Column("num_parameters", "parameters", exact, "right"),
-        Column("stored_bytes", "bytes", gigabytes, "right"),
-    ]
+        parts = [
+            Column("id", "model", priority=1),
+            Column("part", "part"),
+            Column("number_format", "stored in"),
+            Column("num_parameters", "parameters", exact, "right"),
+            Column("stored_bytes", "bytes", gigabytes, "right"),
+        ]
+        tables.append(Table(parts, formats, title="Number formats, by the headers of its files"))
+    notes = [note for row in added.models for note in notes_of(row)]
+    return Page(f"{several(len(rows), 'model')} added", tables, notes)
 
 
 def notes_of(row: AddedModelRow) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.report.numbers import count, duration, percent, several, significant, usd, usd_per_hour
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.page import Columns, Page, Table, column, data, lines_table, number
 from gpufleet.report.scaling_plot import ScalingPoint, scaling_picture
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ReplayedDay
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, MINUTE, PERCENT
@@ -96,28 +96,27 @@ def question(result: AutoscaleResult) -> str:
 
 def laws_table(result: AutoscaleResult) -> Table:
     """Every law, those that keep the target first; the last row knows the future."""
-    columns = [
-        Column("policy", "law"),
-        Column("is_tuned", "tuned", yes_or_no),
-        Column("gpu_hours", "GPU h", count, align="right"),
-        Column("usd", "cost", usd, align="right"),
-        Column("over_perfect_ratio", "x best", significant, align="right"),
-        Column("kept_ratio_worst_day", "day", percent, align="right"),
-        Column("kept_ratio", "mean", percent, align="right"),
-        Column("kept_ratio_worst_quarter_hour", "15min", percent, align="right"),
-        Column("cold_ratio", "cold", percent, align="right"),
-        Column("cold_requests", "cold requests", where="data"),
-        Column("scale_events", "steps", count, align="right", where="data"),
-        Column("meets_target", "kept", yes_or_no),
+    yes_or_no = {True: "yes", False: "no"}.__getitem__
+    columns: Columns[PolicyPlay] = [
+        column("law", lambda play: play.policy, key="policy"),
+        column("tuned", lambda play: play.is_tuned, key="is_tuned", show=yes_or_no),
+        number("GPU h", lambda play: play.gpu_hours, key="gpu_hours", show=count),
+        number("cost", lambda play: play.usd, key="usd", show=usd),
+        number("x best", lambda play: play.over_perfect_ratio, key="over_perfect_ratio", show=significant),
+        number("day", lambda play: play.kept_ratio_worst_day, key="kept_ratio_worst_day", show=percent),
+        number("mean", lambda play: play.kept_ratio, key="kept_ratio", show=percent),
+        number("15min", lambda p: p.kept_ratio_worst_quarter_hour, key="kept_ratio_worst_quarter_hour", show=percent),
+        number("cold", lambda play: play.cold_requests / (result.requests or 1.0), key="cold_ratio", show=percent),
+        *data("cold_requests"),
+        column("scale_events", lambda play: play.scale_ups + play.scale_downs, where="data"),
+        column("kept", lambda play: play.meets_target, key="meets_target", show=yes_or_no),
     ]
-    plays = best_of_each_law(result)
+    plays, span = best_of_each_law(result), days_words(result)
     how = f"as documented or tuned on {tuned_days_words(result)}" if result.is_tuned else "as documented"
-    title = f"Laws over {days_words(result)}, {how}; in time: the worst day, the mean, the worst 15 min"
-    span = days_words(result)
-    picture = scaling_picture([point(result, play) for play in plays], result.target_ratio, span)
-    chosen = plays.index(result.recommended)
-    rows = [law_row(play, result.requests) for play in (*plays, result.perfect)]
-    return Table(columns, rows, title, chosen=chosen, picture=picture)
+    title = f"Laws over {span}, {how}; in time: the worst day, the mean, the worst 15 min"
+    points = [ScalingPoint(p.policy, p.usd, p.kept_ratio_worst_day, p.policy in result.front) for p in plays]
+    picture = scaling_picture(points, result.target_ratio, span)
+    return Table.of((*plays, result.perfect), columns, title, chosen=plays.index(result.recommended), picture=picture)
 
 
 def best_of_each_law(result: AutoscaleResult) -> list[PolicyPlay]:
@@ -126,43 +125,23 @@ def best_of_each_law(result: AutoscaleResult) -> list[PolicyPlay]:
     return [play for i, play in enumerate(result.plays) if play.policy not in names[:i]]
 
 
-def point(result: AutoscaleResult, play: PolicyPlay) -> ScalingPoint:
-    """A law in the picture."""
-    return ScalingPoint(play.policy, play.usd, play.kept_ratio_worst_day, play.policy in result.front)
-
-
-def law_row(play: PolicyPlay, requests: float) -> Row:
-    """One law."""
-    cold = play.cold_requests / requests if requests else 0.0
-    return {**play.model_dump(), "cold_ratio": cold, "scale_events": play.scale_ups + play.scale_downs}
-
-
-def yes_or_no(kept: bool) -> str:
-    """Whether it keeps the target."""
-    return "yes" if kept else "no"
-
-
 def settings_table(result: AutoscaleResult) -> Table:
-    """What to set, in words and numbers."""
+    """What to set, in words and numbers, and how long before a machine is needed it is started."""
     r, best = result.recommendation, result.recommended
     aim = f"aim at {significant(r.target_requests_per_s)} requests/s a machine"
+    ahead = "it sees no future: machines start when load is there, and are late by a cold start"
+    if r.prewarm_lead_s is not None:
+        ahead = f"start a machine {duration(r.prewarm_lead_s)} before it is needed"
     lines = [
         f"{best.title}: {settings_words(r.settings) or 'no settings'}",
         f"at least {several(r.min_machines, 'machine')}, at most {r.max_machines} in this play with those that drain; "
         f"{aim}",
-        prewarm_words(r.prewarm_lead_s),
+        ahead,
         f"to none: {'yes' if r.scales_to_zero else 'no'}, {r.why_zero}",
         f"{usd(best.usd_per_month)} in a month of {HOURS_PER_MONTH:g} h; "
         f"{several(best.scale_ups, 'step')} up and {count(best.scale_downs)} down",
     ]
     return lines_table("What to set", lines)
-
-
-def prewarm_words(lead_s: float | None) -> str:
-    """How long before a machine is needed it is started."""
-    if lead_s is None:
-        return "it sees no future: machines start when load is there, and are late by a cold start"
-    return f"start a machine {duration(lead_s)} before it is needed"
 
 
 def settings_words(settings: dict[str, float | None]) -> str:

@@ -154,14 +154,14 @@ def short_instance(name: object) -> str:
 def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) -> Page:
     """Offers, cheapest first, and on request what is sold at an unknown price."""
     rows = [price_cells(row) for row in listing.rows]
-    kept = rows if limit is None else rows[:limit]
+    kept = rows[:limit]
     tables = [
         Table(price_columns(has_end=any(row["until"] for row in kept)), kept, empty="No price is known for this.")
     ]
     notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
     if show_unpriced:
         unknown = [{**row.model_dump(), "price": row.foreign_price} for row in listing.unpriced]
-        shown = unknown if limit is None else unknown[:limit]
+        shown = unknown[:limit]
         tables.append(Table(unpriced_columns(), shown, "Sold here, price unknown", cut_note(len(unknown), len(shown))))
     elif listing.unpriced:
         notes.append(f"Also sold in {len(listing.unpriced)} places at an unknown price: --unpriced lists them.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpufleet.report.numbers import count, plural, usd
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.numbers import count, or_dash, plural, usd
+from gpufleet.report.page import Columns, Page, Table, column, data, lines_table, number
 from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, DoubtedPrice, FeedUpdate
 
 SHOWN_NAMES, SHOWN_ROWS, SHOWN_DOUBTED = 6, 5, 12
@@ -13,27 +13,22 @@ SHOWN_NAMES, SHOWN_ROWS, SHOWN_DOUBTED = 6, 5, 12
 
 def update_page(update: CatalogUpdate) -> Page:
     """Feeds first, then what waits to be accepted, then the changes, then reasons."""
-    brought = sum(feed.status == "updated" for feed in update.feeds)
-    rows = [{**feed.model_dump(), "num_waiting": len(feed.waiting)} for feed in update.feeds]
-    tables = [Table(feed_columns(), rows), *doubted_tables([f for f in update.feeds if f.status == "updated"])]
-    changes = [row for feed in update.feeds for row in change_rows(feed)]
-    if changes:
-        tables.append(Table(change_columns(), changes, title="Largest changes"))
-    notes = [note for feed in update.feeds for note in feed_notes(feed)]
-    return Page(f"{brought} of {len(update.feeds)} feeds brought new prices", tables, [*notes, closing(update)])
-
-
-def feed_columns() -> list[Column]:
-    """Columns of a feed."""
-    counts = ("num_prices", "prices"), ("num_dearer", "dearer"), ("num_cheaper", "cheaper")
-    moved = ("num_new", "new"), ("num_vanished", "vanished"), ("num_waiting", "waiting")
-    return [
-        Column("feed", "feed"),
-        Column("status", "status"),
-        *(Column(key, header, count, "right") for key, header in (*counts, *moved)),
-        Column("reason", "reason", where="data"),
-        Column("snapshot", "snapshot", where="data"),
+    brought = [feed for feed in update.feeds if feed.status == "updated"]
+    columns: Columns[FeedUpdate] = [
+        column("feed", lambda feed: feed.feed),
+        column("status", lambda feed: feed.status),
+        number("prices", lambda feed: feed.num_prices, key="num_prices", show=count),
+        number("dearer", lambda feed: feed.num_dearer, key="num_dearer", show=count),
+        number("cheaper", lambda feed: feed.num_cheaper, key="num_cheaper", show=count),
+        number("new", lambda feed: feed.num_new, key="num_new", show=count),
+        number("vanished", lambda feed: feed.num_vanished, key="num_vanished", show=count),
+        number("waiting", lambda feed: len(feed.waiting), key="num_waiting", show=count),
+        *data("reason", "snapshot"),
     ]
+    changes = changes_table(update.feeds)
+    tables = [Table.of(update.feeds, columns), *doubted_tables(brought), *([changes] if changes.rows else [])]
+    notes = [*(note for feed in update.feeds for note in feed_notes(feed)), closing(update)]
+    return Page(f"{len(brought)} of {len(update.feeds)} feeds brought new prices", tables, notes)
 
 
 def doubted_tables(feeds: Sequence[FeedUpdate]) -> list[Table]:
@@ -72,25 +67,19 @@ def accept_lines(groups: Sequence[tuple[str, list[DoubtedPrice]]]) -> list[str]:
     ]
 
 
-def change_columns() -> list[Column]:
-    """Columns of a change."""
-    return [
-        Column("cloud", "cloud"),
-        Column("region", "region"),
-        Column("instance", "instance"),
-        Column("price_kind", "kind", qualifies=True),
-        Column("before", "$/h before", align="right"),
-        Column("after", "now", align="right"),
-        Column("change", "change", align="right"),
+def changes_table(feeds: Sequence[FeedUpdate]) -> Table:
+    """The largest changes of each feed, and what vanished."""
+    columns: Columns[tuple[FeedUpdate, ChangedPrice]] = [
+        column("cloud", lambda of: of[0].cloud),
+        column("region", lambda of: of[1].region),
+        column("instance", lambda of: of[1].instance),
+        column("kind", lambda of: of[1].price_kind, qualifies=True),
+        number("$/h before", lambda of: of[1].before_usd_per_hour, show=or_dash(usd)),
+        number("now", lambda of: of[1].after_usd_per_hour, show=or_dash(usd)),
+        number("change", lambda of: in_words(of[1])),
     ]
-
-
-def change_rows(feed: FeedUpdate) -> Iterator[Row]:
-    """The largest changes of a feed, and what vanished."""
-    for change in (*feed.largest_changes, *feed.vanished):
-        before, after = change.before_usd_per_hour, change.after_usd_per_hour
-        cells = {"before": "-" if before is None else usd(before), "after": "-" if after is None else usd(after)}
-        yield {**change.model_dump(), "cloud": feed.cloud, **cells, "change": in_words(change)}
+    changes = [(feed, change) for feed in feeds for change in (*feed.largest_changes, *feed.vanished)]
+    return Table.of(changes, columns, "Largest changes")
 
 
 def in_words(change: ChangedPrice) -> str:

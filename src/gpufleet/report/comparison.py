@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd, usd_per_hour
-from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan_further import machines_of, refused_columns, refused_row
-from gpufleet.results.comparison import Comparison, FleetComparison, RateRange, Side
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.report.plan_further import REFUSED_COLUMNS, machines_of
+from gpufleet.report.ranges import ranged_figure
+from gpufleet.report.rented import gpus
+from gpufleet.results.comparison import Comparison, FleetComparison, Side
 from gpufleet.results.plan import Deployment
 
 CANNOT = "cannot serve"
@@ -43,13 +46,14 @@ def fleet_comparison_page(result: FleetComparison) -> Page:
 
 def fleet_costs_table(result: FleetComparison) -> Table:
     """The cost of each model that both plans have, alone."""
-    columns = [
-        Column("model", "each model alone"),
-        Column("first", result.first, wraps=True),
-        Column("second", result.second, wraps=True),
-    ]
-    rows = [{"model": pair.model, "first": bought(pair.first), "second": bought(pair.second)} for pair in result.models]
-    return Table(columns, rows, empty="No model is in both plans.")
+    rows = [(pair.model, bought(pair.first), bought(pair.second)) for pair in result.models]
+    columns = two_columns("each model alone", result.first, result.second)
+    return Table.of_cells(columns, rows, empty="No model is in both plans.")
+
+
+def two_columns(what: str, first: str, second: str) -> list[Column]:
+    """Something of both sides."""
+    return [Column("name", what), Column("first", first, wraps=True), Column("second", second, wraps=True)]
 
 
 def bought(side: Side) -> str:
@@ -94,42 +98,20 @@ def speed_words(result: Comparison, cheap: Side, dear: Side) -> str:
 
 def figures_table(result: Comparison) -> Table:
     """Every figure of both."""
-    columns = [
-        Column("name", "figure"),
-        Column("first", result.first.asked, wraps=True),
-        Column("second", result.second.asked, wraps=True),
+    sides = (result.first, result.second)
+    labels = dict.fromkeys(label for side in sides if side.deployment for label in side.deployment.latency)
+    figures = FIGURES | {label: partial(latency_words, label=label) for label in labels}
+    rows = [
+        (name, *(show(side.deployment) if side.deployment else CANNOT for side in sides))
+        for name, show in figures.items()
     ]
-    rows = [figure_row(result, name, show) for name, show in FIGURES.items()]
-    labels = [name for side in (result.first, result.second) if side.deployment for name in side.deployment.latency]
-    rows += [figure_row(result, label, latency_of(label)) for label in dict.fromkeys(labels)]
-    return Table(columns, rows, "Compared")
+    return Table.of_cells(two_columns("figure", *(side.asked for side in sides)), rows, "Compared")
 
 
-def figure_row(result: Comparison, name: str, show: Callable[[Deployment], str]) -> Row:
-    """One figure of both."""
-    shown = [show(side.deployment) if side.deployment else CANNOT for side in (result.first, result.second)]
-    return {"name": name, "first": shown[0], "second": shown[1]}
-
-
-def latency_of(label: str) -> Callable[[Deployment], str]:
-    """How one latency figure is shown."""
-
-    def show(d: Deployment) -> str:
-        figure = d.latency.get(label)
-        return "unknown" if figure is None else duration(figure.value)
-
-    return show
-
-
-def carried(d: Deployment) -> str:
-    """What all replicas carry."""
-    c = d.requests_per_s_capacity
-    return ranged(c.value, c.low, c.high, "requests/s", digits=3)
-
-
-def memory_slack(d: Deployment) -> str:
-    """Room for sequences, and how much of it a burst leaves."""
-    return f"{percent(d.slack_ratio.get('KV room'))} of {count(d.largest_batch)} sequences"
+def latency_words(d: Deployment, label: str) -> str:
+    """One latency figure."""
+    figure = d.latency.get(label)
+    return "unknown" if figure is None else duration(figure.value)
 
 
 def electricity(d: Deployment) -> str:
@@ -144,11 +126,11 @@ FIGURES: dict[str, Callable[[Deployment], str]] = {
     "$/h": lambda d: usd(d.usd_per_hour),
     "$/1M out": lambda d: usd(d.usd_per_million_output_tokens),
     "machines": machines_of,
-    "GPUs": lambda d: f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}",
+    "GPUs": gpus,
     "replicas": lambda d: f"{d.replicas}x {d.layout} {d.weight_format}",
-    "carries": carried,
+    "carries": lambda d: ranged_figure(d.requests_per_s_capacity, "requests/s"),
     "number set by": lambda d: d.binding_limit,
-    "memory slack": memory_slack,
+    "memory slack": lambda d: f"{percent(d.slack_ratio.get('KV room'))} of {count(d.largest_batch)} sequences",
     "electricity": electricity,
     "grade": lambda d: d.grade,
 }
@@ -157,17 +139,18 @@ FIGURES: dict[str, Callable[[Deployment], str]] = {
 def ranges_table(result: Comparison) -> Table:
     """Who is cheaper at which rates; the middle is left out where machines fill up in turn."""
     columns = [Column("rates", "requests/s"), Column("cheaper", "cheaper")]
-    ranges = result.ranges
-    rows: list[Row] = []
+    rows: list[tuple[str, str]] = []
     before = -1
     for at in shown_ranges(result):
-        rows += [{"rates": "...", "cheaper": f"alternating {at - before - 1} more times"}] if at - before > 1 else []
-        rows.append(range_row(ranges[at]))
+        r = result.ranges[at]
+        rows += [("...", f"alternating {at - before - 1} more times")] if at - before > 1 else []
+        rates = f"{significant(r.from_requests_per_s)} to {significant(r.to_requests_per_s)}"
+        rows.append((rates, r.cheaper or ("the same" if r.is_served else "neither serves")))
         before = at
-    last = ranges[-1]
+    last = result.ranges[-1]
     settled = "" if last.cheaper is None else f"From {significant(last.from_requests_per_s)}/s on: {last.cheaper}."
-    note = "The objectives and headroom hold at every rate."
-    return Table(columns, rows, "Cheaper at which rate", [*filter(None, [settled]), note])
+    notes = [*filter(None, [settled]), "The objectives and headroom hold at every rate."]
+    return Table.of_cells(columns, rows, "Cheaper at which rate", notes)
 
 
 def shown_ranges(result: Comparison) -> list[int]:
@@ -177,22 +160,12 @@ def shown_ranges(result: Comparison) -> list[int]:
     return sorted({*range(min(half, number)), *range(max(number - half, 0), number), *here})
 
 
-def range_row(r: RateRange) -> Row:
-    """One stretch of rates."""
-    rates = f"{significant(r.from_requests_per_s)} to {significant(r.to_requests_per_s)}"
-    return {"rates": rates, "cheaper": r.cheaper or ("the same" if r.is_served else "neither serves")}
-
-
 def changed_table(result: Comparison) -> Table:
     """In what the questions of two plans differ."""
-    columns = [
-        Column("name", "input"),
-        Column("first", result.first.asked, wraps=True),
-        Column("second", result.second.asked, wraps=True),
-    ]
+    columns = two_columns("input", result.first.asked, result.second.asked)
     return Table(columns, [c.model_dump() for c in result.changed_inputs], "Differences in the question")
 
 
 def refused_table(side: Side) -> Table:
     """Why one side cannot serve."""
-    return Table(refused_columns(), [refused_row(r) for r in side.refused], f"Why {side.asked} cannot serve")
+    return Table.of(side.refused, REFUSED_COLUMNS, f"Why {side.asked} cannot serve")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
+from gpufleet.report.svg import svg_document, written
 
 LETTER_PX, ROW_PX, BAR_PX, TOP_PX, GAP_PX, AIR_PX = 7.2, 44, 18, 34, 2, 8
 STYLE = f"""
@@ -38,18 +38,11 @@ def cost_bars(title: str, bars: Sequence[CostBar]) -> Picture:
 
 def svg_of(title: str, bars: Sequence[CostBar], width: int) -> str:
     """One picture that also stands alone."""
-    height = TOP_PX + len(bars) * ROW_PX + AIR_PX
     room = width - 2 * AIR_PX - LETTER_PX * max(len(usd_per_hour(bar.usd_per_hour)) + 1 for bar in bars)
     scale = room / max(bar.usd_per_hour for bar in bars)
-    parts = [
-        f'<svg class="costs" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">',
-        f"<title>{marked_up(title)}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}"/>',
-        written(AIR_PX, 20, title, "head"),
-        *(part for at, bar in enumerate(bars) for part in bar_of(bar, TOP_PX + at * ROW_PX, scale)),
-    ]
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    drawn = [part for at, bar in enumerate(bars) for part in bar_of(bar, TOP_PX + at * ROW_PX, scale)]
+    height = TOP_PX + len(bars) * ROW_PX + AIR_PX
+    return svg_document("costs", width, height, title, STYLE, [written(AIR_PX, 20, title, "head"), *drawn])
 
 
 def bar_of(bar: CostBar, top: float, scale: float) -> Iterator[str]:
@@ -61,11 +54,6 @@ def bar_of(bar: CostBar, top: float, scale: float) -> Iterator[str]:
         look = "own" if bar.parts else "other"
         yield f'<rect class="{look}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{BAR_PX}" rx="2"/>'
         if len(mark) * LETTER_PX + GAP_PX < width:
-            yield written(left + width / 2, y + 14, mark, "mark")
+            yield written(left + width / 2, y + 14, mark, "mark") if mark else ""
         left += usd_hourly * scale
     yield written(left + 5, y + 14, usd_per_hour(bar.usd_per_hour))
-
-
-def written(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text; nothing where it says nothing."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>' if text else ""

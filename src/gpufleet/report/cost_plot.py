@@ -6,17 +6,17 @@ Drawn twice: for a page, where it also stands alone, and for a page as narrow as
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from gpufleet.records import dataclass
-from gpufleet.report.log_plane import LogPlane, ticks
+from gpufleet.report.axes import LogAxis, LogPlane, ticks
 from gpufleet.report.markup import marked_up
-from gpufleet.report.numbers import duration, duration_unit, usd
+from gpufleet.report.numbers import duration, duration_unit, shown_amount, shown_code, usd
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
-from gpufleet.report.roofline import LogAxis
-from gpufleet.report.shown_currency import shown_amount, shown_code
+from gpufleet.report.svg import Box, svg_document, written
 
 LETTER_PX, LINE_PX, DOT_PX, SMALL_DOT_PX, CAP_PX, AWAY_PX = 7.2, 15.0, 6, 4, 3, 9
 LIMIT_INDENT_PX, RIM_PX = 6, 3
@@ -91,6 +91,11 @@ class Canvas:
     bottom: int = 56
 
     @property
+    def room(self) -> Box:
+        """Where names may stand."""
+        return Box(self.left, self.top, self.width, self.height - self.bottom)
+
+    @property
     def plot_width(self) -> int:
         """Between the axes."""
         return self.width - self.left - self.right
@@ -129,7 +134,7 @@ def cost_picture(plot: CostPlot) -> Picture | None:
         return None
     limits = [(points[0].cost_usd, plot.limit_s)] if plot.limit_s else []
     plane = LogPlane.around([*(corner for p in points for corner in p.corners), *limits])
-    drawn = CostPlot(plot.cost, plot.time, points, plot.key, plot.limit_s, plot.has_steps)
+    drawn = replace(plot, points=points)
     return Picture(*(svg_of(Drawn(drawn, canvas, plane)) for canvas in (WIDE, NARROW)))
 
 
@@ -137,8 +142,8 @@ def drawable(p: CostPoint) -> CostPoint | None:
     """A point that a logarithmic plane holds, with those of its ranges that it holds too."""
     if not all(map(is_drawable, p.place)):
         return None
-    ends = [e if e is not None and all(map(is_drawable, e)) else None for e in (p.cost_ends_usd, p.time_ends_s)]
-    return CostPoint(p.cost_usd, p.time_s, ends[0], ends[1], p.mark, p.name, p.is_best)
+    costs, times = (e if e is not None and all(map(is_drawable, e)) else None for e in (p.cost_ends_usd, p.time_ends_s))
+    return replace(p, cost_ends_usd=costs, time_ends_s=times)
 
 
 def is_drawable(value: float) -> bool:
@@ -148,13 +153,8 @@ def is_drawable(value: float) -> bool:
 
 def svg_of(d: Drawn) -> str:
     """One picture that also stands alone."""
-    width, height = d.canvas.width, d.canvas.height
     others_first = sorted(d.plot.points, key=lambda p: p.is_best)
     parts = [
-        f'<svg class="front" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">',
-        f"<title>{marked_up(d.plot.title)}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}"/>',
         *heads(d),
         *grid(d),
         *(part for p in others_first for part in ranges(d, p)),
@@ -163,12 +163,7 @@ def svg_of(d: Drawn) -> str:
         *(dot(d, p) for p in others_first),
         *labels(d),
     ]
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def written(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
+    return svg_document("front", d.canvas.width, d.canvas.height, d.plot.title, STYLE, parts)
 
 
 def heads(d: Drawn) -> Iterator[str]:
@@ -225,8 +220,9 @@ def limit_label(d: Drawn, limit_s: float) -> Box:
     y, width = d.y(limit_s), LETTER_PX * len(limit_words(limit_s))
     left, right = d.canvas.left + LIMIT_INDENT_PX, d.canvas.left + d.canvas.plot_width - width
     taken = [box for p in d.plot.points for box in covered(d, p)]
-    places = [(float(x), y - LINE_PX, x + width, y) for x in range(round(left), max(round(right), round(left) + 1), 4)]
-    return next((box for box in places if is_free(d.canvas, box, taken)), places[0])
+    starts = range(round(left), max(round(right), round(left) + 1), 4)
+    places = [Box(float(x), y - LINE_PX, x + width, y) for x in starts]
+    return next((box for box in places if box.is_free(d.canvas.room, taken)), places[0])
 
 
 def limit_words(limit_s: float) -> str:
@@ -265,52 +261,47 @@ def dot(d: Drawn, p: CostPoint) -> str:
     return f'<circle class="{look}" {at}><title>{marked_up(hint)}</title></circle>'
 
 
-Box = tuple[float, float, float, float]
-
-
 def labels(d: Drawn) -> Iterator[str]:
     """Marks beside their points, with names for the best where there is room; what finds no room is left out."""
     taken = [*limit_boxes(d), *step_boxes(d), *(box for p in d.plot.points for box in covered(d, p))]
     for p in sorted(d.plot.points, key=lambda p: not p.is_best):
         long = f"{p.mark}: {p.name}" if p.is_best and d.canvas.is_named and p.name else p.mark
         for text in dict.fromkeys((long, p.mark)):
-            box = next((b for b in boxes(d, p, text) if is_free(d.canvas, b, taken)), None) if text else None
+            box = next((b for b in boxes(d, p, text) if b.is_free(d.canvas.room, taken)), None) if text else None
             if box is not None:
-                left, top, right, bottom = box
-                taken.append((left - RIM_PX, top, right + RIM_PX, bottom))
-                yield written(box[0], box[3] - 3, text, "label" if p.is_best else "label soft")
+                taken.append(Box(box.left - RIM_PX, box.top, box.right + RIM_PX, box.bottom))
+                yield written(box.left, box.bottom - 3, text, "label" if p.is_best else "label soft")
                 break
 
 
 def limit_boxes(d: Drawn) -> Iterator[Box]:
     """What the limit and its words cover."""
-    if d.plot.limit_s is None:
-        return
-    y, left, right = d.y(d.plot.limit_s), d.canvas.left, d.canvas.left + d.canvas.plot_width
-    yield left, y - 1, right, y + 1
-    yield limit_label(d, d.plot.limit_s)
+    if d.plot.limit_s is not None:
+        y = d.y(d.plot.limit_s)
+        yield Box(d.canvas.left, y - 1, d.canvas.left + d.canvas.plot_width, y + 1)
+        yield limit_label(d, d.plot.limit_s)
 
 
 def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:
     """What a dot and its ranges cover, caps included."""
     x, y = d.x(p.cost_usd), d.y(p.time_s)
-    yield x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX
+    yield Box.around(x, y, DOT_PX)
     if p.time_ends_s is not None:
         low, high = (d.y(end) for end in p.time_ends_s)
-        yield x - 1, high, x + 1, low
-        yield from ((x - CAP_PX, end - 1, x + CAP_PX, end + 1) for end in (low, high))
+        yield Box(x - 1, high, x + 1, low)
+        yield from (Box(x - CAP_PX, end - 1, x + CAP_PX, end + 1) for end in (low, high))
     if p.cost_ends_usd is not None:
         low, high = (d.x(end) for end in p.cost_ends_usd)
-        yield low, y - RIM_PX, high, y + RIM_PX
-        yield from ((end - 1, y - CAP_PX, end + 1, y + CAP_PX) for end in (low, high))
+        yield Box(low, y - RIM_PX, high, y + RIM_PX)
+        yield from (Box(end - 1, y - CAP_PX, end + 1, y + CAP_PX) for end in (low, high))
 
 
 def step_boxes(d: Drawn) -> Iterator[Box]:
     """What the border of the possible covers."""
     best = sorted(p.place for p in d.plot.points if p.is_best) if d.plot.has_steps else []
     for (x, y), (next_x, next_y) in pairwise((d.x(x), d.y(y)) for x, y in best):
-        yield x, y - RIM_PX, next_x, y + RIM_PX
-        yield next_x - 1, min(y, next_y), next_x + 1, max(y, next_y)
+        yield Box(x, y - RIM_PX, next_x, y + RIM_PX)
+        yield Box(next_x - 1, min(y, next_y), next_x + 1, max(y, next_y))
 
 
 def boxes(d: Drawn, p: CostPoint, text: str) -> Iterator[Box]:
@@ -323,15 +314,7 @@ def boxes(d: Drawn, p: CostPoint, text: str) -> Iterator[Box]:
     around = [(left, top) for left in starts for top in (high - LINE_PX - 2, low + 2)]
     farther = [(left, y + step * LINE_PX) for step in FARTHER for left in (*sides, x - width / 2)]
     for left, top in (*beside, *around, *farther):
-        yield left, top, left + width, top + LINE_PX
-
-
-def is_free(canvas: Canvas, box: Box, taken: Iterable[Box]) -> bool:
-    """Whether a box lies on the plot and on nothing else."""
-    left, top, right, bottom = box
-    if left < canvas.left or right > canvas.width or top < canvas.top or bottom > canvas.height - canvas.bottom:
-        return False
-    return not any(left < r and other_left < right and top < b and t < bottom for other_left, t, r, b in taken)
+        yield Box(left, top, left + width, top + LINE_PX)
 
 
 def undominated(points: Sequence[Ends]) -> list[bool]:
@@ -340,9 +323,4 @@ def undominated(points: Sequence[Ends]) -> list[bool]:
     >>> undominated([(1.0, 9.0), (2.0, 9.5), (3.0, 4.0)])
     [True, False, True]
     """
-    return [not any(beats(other, point) for other in points) for point in points]
-
-
-def beats(other: Ends, point: Ends) -> bool:
-    """Whether another is no worse in both, and better in one."""
-    return other != point and other[0] <= point[0] and other[1] <= point[1]
+    return [not any(o != point and o[0] <= point[0] and o[1] <= point[1] for o in points) for point in points]

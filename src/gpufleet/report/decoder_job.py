@@ -7,10 +7,9 @@ from functools import partial
 from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, job_page, job_rows_page
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, plural, usd
-from gpufleet.report.page import Table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import Figure
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 
 FORMULAS = (
     ("work", "floor(n / B) full waves of B requests, then the rest: n requests per replica, a wave takes B / rate(B)"),
@@ -24,20 +23,10 @@ FORMULAS = (
 )
 
 
-def asked_text(plan: BatchPlan) -> str:
-    """How many requests of what."""
-    return f"{count(plan.requests)} requests of {plan.model}"
-
-
 def requests_text(plan: BatchPlan) -> str:
     """How many of what lengths."""
     lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
     return f"{count(plan.requests)} requests with {lengths}"
-
-
-def unit_cost(plan: BatchPlan) -> tuple[float, str]:
-    """What prompts and answers cost together."""
-    return plan.answer.usd_per_million_tokens.value, "per 1M tokens"
 
 
 def unit_costs(plan: BatchPlan) -> dict[str, Figure | None]:
@@ -73,10 +62,14 @@ def own_columns(plan: BatchPlan) -> OwnColumns:
     )
 
 
-def started(plan: BatchPlan) -> list[Table]:
-    """How a replica is started."""
-    return launch_tables(plan.answer.launch, plan.answer.replicas)
-
-
-WORDS = JobWords(asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started)
+WORDS = JobWords[BatchPlan](
+    lambda plan: f"{count(plan.requests)} requests of {plan.model}",
+    requests_text,
+    lambda plan: (plan.answer.usd_per_million_tokens.value, "per 1M tokens"),
+    unit_costs,
+    reasons,
+    own_columns,
+    FORMULAS,
+    lambda plan: launch_tables(plan.answer.launch, plan.answer.replicas),
+)
 batch_page, batch_rows = partial(job_page, words=WORDS), partial(job_rows_page, words=WORDS)

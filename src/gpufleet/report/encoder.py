@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpufleet import units
-from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     amount,
@@ -15,10 +16,16 @@ from gpufleet.report.numbers import (
     significant,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
-from gpufleet.report.ranges import ranged_time
-from gpufleet.results.base import Figure
-from gpufleet.results.encoder_estimate import EncoderEstimate
+from gpufleet.report.page import Columns, Page, Table, column, lines_table, number
+from gpufleet.report.ranges import FIGURE_COLUMNS, figure_row, ranged_time
+from gpufleet.report.ranges import ranged_figure as rate_text
+from gpufleet.report.search import plain_inputs_table
+from gpufleet.report.words import grade_line
+from gpufleet.results.base import ExplainedTerm, Figure
+from gpufleet.results.encoders import EncoderEstimate
+
+if TYPE_CHECKING:
+    from gpufleet.results.encoders import EncoderBatchPlan, EncoderServePlan
 
 PLURALS = {"sequence": "sequences", "image": "images", "window of audio": "windows of audio", "audio": "recordings"}
 
@@ -35,13 +42,18 @@ def input_text(unit: str, input_tokens: float, output_tokens: float | None, audi
     return f" of {amount(input_tokens)} tokens{written}" if unit == "sequence" else written
 
 
+def unit_of(plan: EncoderBatchPlan | EncoderServePlan) -> str:
+    """What the cost of a plan is compared by, in words: a million inputs, or an hour of audio."""
+    return f"per 1M {PLURALS[plan.unit]}" if plan.answer.usd_per_hour_of_audio is None else "per hour of audio"
+
+
 def encoder_page(result: EncoderEstimate, *, explain: bool = False) -> Page:
     """Headline, what binds, figures; on request the seconds of a pass by operator and the inputs."""
     held = [figures_table(result), *launch_tables(result.launch)] if result.is_held else []
-    tables = [why_table(result), *held]
-    if explain:
-        tables += [terms_table(result), inputs_table(result)]
-    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
+    inputs = plain_inputs_table(result.inputs, may_origin_wrap=True)
+    explained = [terms_table(result), inputs] if explain else []
+    notes = [f"{note.rstrip('.')}." for note in result.notes]
+    return Page(headline(result), [why_table(result), *held, *explained], notes)
 
 
 def encoder_rows_page(result: EncoderEstimate) -> Page:
@@ -68,11 +80,6 @@ def batch_text(result: EncoderEstimate) -> str:
     return f"batch of {count(result.batch)} {unit} of {amount(result.tokens_per_input)} tokens{answer}"
 
 
-def rate_text(figure: Figure) -> str:
-    """A rate with its range."""
-    return ranged(figure.value, figure.low, figure.high, digits=3)
-
-
 def why_table(result: EncoderEstimate) -> Table:
     """Limit, memory, model and grade, a line each."""
     total_s = sum(term.value for term in result.terms)
@@ -90,31 +97,22 @@ def why_table(result: EncoderEstimate) -> Table:
 
 
 def figures_table(result: EncoderEstimate) -> Table:
-    """Latency and rates with their ranges."""
-    columns = [
-        Column("figure", "figure"),
-        Column("shown", "expected (80% range)", align="right", where="text"),
-        *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
-        Column("grade", "grade"),
-    ]
+    """Latency and rates with their ranges; USD for a million inputs, or for an hour of audio."""
     rows = [figure_row(latency_name(result), result.latency_s, ranged_time(result.latency_s))]
     rows.append(figure_row(f"{PLURALS[result.unit]}/s", result.inputs_per_s, rate_text(result.inputs_per_s)))
     if result.audio_s_per_s is not None and result.real_time_factor is not None:
         rows.append(figure_row("s of audio/s", result.audio_s_per_s, rate_text(result.audio_s_per_s)))
-        factor = result.real_time_factor
-        shown = ranged(factor.value, factor.low, factor.high, digits=2)
-        rows.append(figure_row("real-time factor of one GPU", factor, shown))
-    return Table(columns, [*rows, *cost_rows(result)], notes=price_notes(result))
-
-
-def cost_rows(result: EncoderEstimate) -> list[Row]:
-    """USD for a million inputs, or for an hour of audio."""
-    figure, unit = result.usd_per_million_inputs, f"a million {PLURALS[result.unit]}"
+        rows.append(figure_row("real-time factor of one GPU", result.real_time_factor, shown(result.real_time_factor)))
+    cost, unit = result.usd_per_million_inputs, f"a million {PLURALS[result.unit]}"
     if result.usd_per_hour_of_audio is not None:
-        figure, unit = result.usd_per_hour_of_audio, "an hour of audio"
-    return (
-        [] if figure is None else [figure_row(f"USD for {unit}", figure, ranged(figure.value, figure.low, figure.high))]
-    )
+        cost, unit = result.usd_per_hour_of_audio, "an hour of audio"
+    rows += [] if cost is None else [figure_row(f"USD for {unit}", cost, shown(cost))]
+    return Table(FIGURE_COLUMNS, rows, notes=price_notes(result))
+
+
+def shown(figure: Figure) -> str:
+    """A figure with its range, to two digits."""
+    return ranged(figure.value, figure.low, figure.high)
 
 
 def price_notes(result: EncoderEstimate) -> list[str]:
@@ -135,33 +133,13 @@ def latency_name(result: EncoderEstimate) -> str:
     return "latency of the recording" if is_recording and result.unit == "window of audio" else "latency of a batch"
 
 
-def figure_row(name: str, figure: Figure, shown: str) -> Row:
-    """The cells of one figure."""
-    return {"figure": name, "shown": shown, **figure.model_dump()}
-
-
 def terms_table(result: EncoderEstimate) -> Table:
     """Milliseconds of one batch by operator, with the formula of each."""
     total_s = sum(term.value for term in result.terms)
-    columns = [
-        Column("name", "operation", wraps=True),
-        Column("ms", "ms", align="right"),
-        Column("share", "share", align="right"),
-        Column("formula", "formula", wraps=True),
+    columns: Columns[ExplainedTerm] = [
+        column("operation", lambda term: term.name, wraps=True),
+        number("ms", lambda term: significant(term.value / units.MILLISECOND)),
+        number("share", lambda term: percent(term.value / total_s)),
+        column("formula", lambda term: term.formula, wraps=True),
     ]
-    rows = [
-        {
-            "name": term.name,
-            "ms": significant(term.value / units.MILLISECOND),
-            "share": percent(term.value / total_s),
-            "formula": term.formula,
-        }
-        for term in result.terms
-    ]
-    return Table(columns, rows, "One batch")
-
-
-def inputs_table(result: EncoderEstimate) -> Table:
-    """Every input as it was read, with where it came from."""
-    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin", wraps=True)]
-    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")
+    return Table.of(result.terms, columns, "One batch")

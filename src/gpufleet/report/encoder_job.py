@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpufleet.report.encoder import PLURALS, input_text
+from gpufleet.report.encoder import PLURALS, input_text, unit_of
 from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, job_page, job_rows_page
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, plural, usd
-from gpufleet.report.page import Table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import Figure
-from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
+from gpufleet.results.encoders import EncoderBatchPlan, EncoderJobDeployment
 
 FORMULAS = (
     ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per replica, a pass takes t(B)"),
@@ -25,11 +24,6 @@ FORMULAS = (
 )
 
 
-def asked_text(plan: EncoderBatchPlan) -> str:
-    """How many of what through which model."""
-    return f"{requests_text(plan)} through {plan.model}"
-
-
 def requests_text(plan: EncoderBatchPlan) -> str:
     """How many of what."""
     singular = "recording" if plan.audio_s is not None else plan.unit
@@ -37,19 +31,9 @@ def requests_text(plan: EncoderBatchPlan) -> str:
     return f"{count(plan.requests)} {noun}{input_text(plan.unit, plan.input_tokens, plan.output_tokens, plan.audio_s)}"
 
 
-def unit_cost(plan: EncoderBatchPlan) -> tuple[float, str]:
-    """What the cost is compared by: an hour of audio, or a million inputs."""
-    return cost_of(plan.answer).value, unit_of(plan)
-
-
 def cost_of(d: EncoderJobDeployment) -> Figure:
-    """The cost of that unit."""
+    """What a million inputs cost, or an hour of audio."""
     return d.usd_per_million_inputs if d.usd_per_hour_of_audio is None else d.usd_per_hour_of_audio
-
-
-def unit_of(plan: EncoderBatchPlan) -> str:
-    """The unit in words."""
-    return f"per 1M {PLURALS[plan.unit]}" if plan.answer.usd_per_hour_of_audio is None else "per hour of audio"
 
 
 def unit_costs(plan: EncoderBatchPlan) -> dict[str, Figure | None]:
@@ -79,27 +63,25 @@ def reasons(plan: EncoderBatchPlan) -> OwnReasons:
 
 def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
     """Copies, and figures of inputs."""
+    costs = ("usd_per_million_inputs", "usd_per_million_tokens", "usd_per_hour_of_audio")
     return OwnColumns(
         data=(),
-        figures=(
-            "usd_per_million_inputs",
-            "usd_per_million_tokens",
-            "usd_per_hour_of_audio",
-            "inputs_per_s",
-            "audio_s_per_s",
-        ),
+        figures=(*costs, "inputs_per_s", "audio_s_per_s"),
         replicas=[f"{count(d.replicas)}x {d.gpu}" for d in plan.deployments],
         unit_cost=[usd(cost_of(d).value) for d in plan.deployments],
         unit_header=f"$ {unit_of(plan) if plan.deployments else 'per input'}",
     )
 
 
-def started(plan: EncoderBatchPlan) -> list[Table]:
-    """How a replica is started."""
-    return launch_tables(plan.answer.launch, plan.answer.replicas)
-
-
-WORDS = JobWords(
-    asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started, tried="GPUs and formats"
+WORDS = JobWords[EncoderBatchPlan](
+    lambda plan: f"{requests_text(plan)} through {plan.model}",
+    requests_text,
+    lambda plan: (cost_of(plan.answer).value, unit_of(plan)),
+    unit_costs,
+    reasons,
+    own_columns,
+    FORMULAS,
+    lambda plan: launch_tables(plan.answer.launch, plan.answer.replicas),
+    tried="GPUs and formats",
 )
 batch_page, batch_rows = partial(job_page, words=WORDS), partial(job_rows_page, words=WORDS)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpufleet.report.encoder import PLURALS, input_text
+from gpufleet.report.encoder import PLURALS, input_text, unit_of
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
-from gpufleet.report.page import Table, formulas_table
-from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.page import formulas_table
+from gpufleet.report.search import inputs_table
 from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords, service_page, service_rows_page
 from gpufleet.report.service_reasons import busy_words
 from gpufleet.report.service_tables import OwnColumns
-from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
+from gpufleet.results.encoders import EncoderDeployment, EncoderServePlan
 
-LOWER, ENGINES = "int8 (--precision int8)", "other engines (--engine)"
 FORMULAS = (
     ("latency", "rest of the running pass + others' work where a replica is nearly full (M/D/1) + the own pass"),
     ("rest of a pass", "uniform over the pass, for the share of requests that find one running: a / (a + exp(-a))"),
@@ -30,11 +29,6 @@ FORMULAS = (
 )
 
 
-def headline_text(plan: EncoderServePlan) -> str:
-    """How many of what through which model."""
-    return f"{asked_text(plan)} through {plan.model}"
-
-
 def asked_text(plan: EncoderServePlan) -> str:
     """How many of what, how large."""
     noun = "recordings" if plan.audio_s is not None else PLURALS[plan.unit]
@@ -42,19 +36,9 @@ def asked_text(plan: EncoderServePlan) -> str:
     return f"{amount(plan.rate_requests_per_s)} {noun}/s{busy_words(plan)}{each}"
 
 
-def unit_cost(plan: EncoderServePlan) -> tuple[float, str]:
-    """What the cost is compared by: an hour of audio, or a million inputs."""
-    return cost_of(plan.answer), unit_of(plan)
-
-
 def cost_of(d: EncoderDeployment) -> float:
-    """The cost of that unit."""
+    """What a million inputs cost, or an hour of audio."""
     return d.usd_per_million_inputs if d.usd_per_hour_of_audio is None else d.usd_per_hour_of_audio
-
-
-def unit_of(plan: EncoderServePlan) -> str:
-    """The unit in words."""
-    return f"per 1M {PLURALS[plan.unit]}" if plan.answer.usd_per_hour_of_audio is None else "per hour of audio"
 
 
 def reasons(plan: EncoderServePlan) -> OwnReasons:
@@ -79,27 +63,17 @@ def own_columns(plan: EncoderServePlan) -> OwnColumns:
     )
 
 
-def explained(plan: EncoderServePlan) -> list[Table]:
-    """Inputs and formulas."""
-    return [inputs_table(plan.inputs), formulas_table(FORMULAS)]
-
-
-def started(plan: EncoderServePlan) -> list[Table]:
-    """How a replica is started."""
-    return launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True)
-
-
-WORDS = ServiceWords(
-    headline_text,
+WORDS = ServiceWords[EncoderServePlan](
+    lambda plan: f"{asked_text(plan)} through {plan.model}",
     asked_text,
-    unit_cost,
+    lambda plan: (cost_of(plan.answer), unit_of(plan)),
     reasons,
     own_columns,
-    explained,
-    started=started,
+    lambda plan: [inputs_table(plan.inputs), formulas_table(FORMULAS)],
+    started=lambda plan: launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True),
     no_objective="No objective was asked for (--slo latency.p95<50ms): the cheapest that keeps up",
     tried="GPUs and formats",
-    lower_precision=LOWER,
-    other_engines=ENGINES,
+    lower_precision="int8 (--precision int8)",
+    other_engines="other engines (--engine)",
 )
 serve_page, serve_rows = partial(service_page, words=WORDS), partial(service_rows_page, words=WORDS)

@@ -6,22 +6,15 @@ from dataclasses import replace
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
-from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, several
-from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table, lines_table
-from gpufleet.report.pools import (
-    binding_pool_line,
-    handover_line,
-    matched_line,
-    pools_memory_line,
-    pools_subject,
-    pools_tables,
-)
-from gpufleet.report.ranges import ranged_time
+from gpufleet.report.page import Columns, Fact, Page, Picture, Row, Table, column, lines_table, number
+from gpufleet.report.pools import pools_lines, pools_subject, pools_tables
+from gpufleet.report.ranges import FIGURE_COLUMNS, figure_row, ranged_time
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
-from gpufleet.report.search import spread_words
+from gpufleet.report.search import plain_inputs_table, spread_words
+from gpufleet.report.words import grade_line, memory_look
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 
@@ -53,7 +46,7 @@ def estimate_page(
     tables = [why_table(result), *figures, *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
         stages = 1 if result.ranks is None else result.ranks.pp
-        tables += [*explanation_tables(result.explanation, result.num_gpus, stages), inputs_table(result)]
+        tables += [*explanation_tables(result.explanation, result.num_gpus, stages), plain_inputs_table(result.inputs)]
     if roofline and result.explanation is not None:
         drawn = Picture(estimate_roofline_svg(result))
         tables.append(replace(roofline_table(chart_of(result.explanation), width), picture=drawn))
@@ -144,27 +137,27 @@ def rate_text(figure: Figure) -> str:
 
 def why_table(result: ServingEstimate) -> Table:
     """Limit, memory, load and grade, a line each."""
-    lines = [
-        *setup_lines(result),
-        meaning(result),
-        *load_line(result),
-        grade_line(result.grade),
-        *assumed_line(result),
-    ]
-    return lines_table("Why", lines)
+    is_open = result.scenario == "open_loop" and result.load_ratio is not None and result.pools is None
+    load = f"Load factor {result.load_ratio or 0.0:.2f} of what this copy sustains."
+    return lines_table(
+        "Why",
+        [
+            *setup_lines(result),
+            meaning(result),
+            *([load] if is_open else []),
+            grade_line(result.grade),
+            *assumed_line(result),
+        ],
+    )
 
 
 def setup_lines(result: ServingEstimate) -> list[str]:
     """What binds, and what fits; of two pools, how their rates match and what lies between them too."""
-    if result.pools is None:
-        room = f"{sequences(result.batch)} at a time, at most {count(result.largest_batch)} fit."
-        return [binding_line(result), f"Memory: {result.verdict}; {room}"]
-    return [
-        binding_pool_line(result, result.pools),
-        matched_line(result.pools),
-        handover_line(result.pools.handover),
-        pools_memory_line(result.pools),
-    ]
+    if result.pools is not None:
+        return pools_lines(result, result.pools)
+    decodes = f"{several(result.batch, 'sequence')} {'decodes' if result.batch == 1 else 'decode'}"
+    room = f"{decodes} at a time, at most {count(result.largest_batch)} fit."
+    return [binding_line(result), f"Memory: {result.verdict}; {room}"]
 
 
 def assumed_line(result: ServingEstimate) -> list[str]:
@@ -172,11 +165,6 @@ def assumed_line(result: ServingEstimate) -> list[str]:
     assumed = {i.name: i.value for i in result.inputs if i.origin == "default"}
     parts = [*([f"link {assumed['link']}"] if "link" in assumed else []), *spread_words(assumed)]
     return [f"Assumed: {'; '.join(parts)}."] if parts else []
-
-
-def sequences(batch: float) -> str:
-    """How many sequences decode together."""
-    return f"{several(batch, 'sequence')} {'decodes' if batch == 1 else 'decode'}"
 
 
 def binding_line(result: ServingEstimate) -> str:
@@ -189,21 +177,8 @@ def binding_line(result: ServingEstimate) -> str:
     return f"Binding limit: {result.binding_limit}, {taken} of the kernel time of a decode step."
 
 
-def load_line(result: ServingEstimate) -> list[str]:
-    """How near saturation the load is."""
-    if result.scenario != "open_loop" or result.load_ratio is None or result.pools is not None:
-        return []
-    return [f"Load factor {result.load_ratio:.2f} of what this copy sustains."]
-
-
 def figures_table(result: ServingEstimate) -> Table:
     """Latency and throughput with their ranges."""
-    columns = [
-        Column("figure", "figure"),
-        Column("shown", "expected (80% range)", align="right", where="text"),
-        *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
-        Column("grade", "grade"),
-    ]
     times = {ttft_label(result): result.ttft_s, "TPOT": result.tpot_s, latency_label(result): result.latency_s}
     rates = {
         "output tokens/s": result.output_tokens_per_s,
@@ -211,28 +186,18 @@ def figures_table(result: ServingEstimate) -> Table:
         "requests/s": result.requests_per_s,
     }
     rows = [figure_row(name, f, ranged_time(f)) for name, f in times.items()]
-    rows += [figure_row(name, f, rate_text(f)) for name, f in rates.items()]
-    return Table(columns, rows)
+    return Table(FIGURE_COLUMNS, [*rows, *(figure_row(name, f, rate_text(f)) for name, f in rates.items())])
 
 
 def percentile_tables(result: ServingEstimate) -> list[Table]:
     """Latencies of arrivals that so many requests stay below."""
-    if not result.percentiles:
-        return []
-    columns = [
-        Column("of requests", "of requests"),
-        *(Column(name, name, align="right") for name in ("TTFT", "TPOT", "latency")),
+    columns: Columns[LatencyPercentile] = [
+        column("of requests", lambda p: f"p{100 * p.quantile:g}"),
+        number("TTFT", lambda p: ranged_time(p.ttft_s)),
+        number("TPOT", lambda p: ranged_time(p.tpot_s)),
+        number("latency", lambda p: ranged_time(p.latency_s)),
     ]
-    rows = [
-        {
-            "of requests": f"p{100 * p.quantile:g}",
-            "TTFT": ranged_time(p.ttft_s),
-            "TPOT": ranged_time(p.tpot_s),
-            "latency": ranged_time(p.latency_s),
-        }
-        for p in result.percentiles
-    ]
-    return [Table(columns, rows, notes=[PERCENTILES])]
+    return [Table.of(result.percentiles, columns, notes=[PERCENTILES])] if result.percentiles else []
 
 
 def percentile_rows(percentile: LatencyPercentile) -> list[Row]:
@@ -246,14 +211,3 @@ def per_gpu(figure: Figure, num_gpus: int) -> Figure:
     """A rate shared by all GPUs."""
     low, high = (None if end is None else end / num_gpus for end in (figure.low, figure.high))
     return figure.model_copy(update={"value": figure.value / num_gpus, "low": low, "high": high})
-
-
-def figure_row(name: str, figure: Figure, shown: str) -> Row:
-    """The cells of one figure."""
-    return {"figure": name, "shown": shown, **figure.model_dump()}
-
-
-def inputs_table(result: ServingEstimate) -> Table:
-    """Every input as it was read, with where it came from."""
-    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
-    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.report.numbers import amount, count, percent, ranged_duration, significant
-from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.explanation import Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
+from dataclasses import replace
+
+from gpufleet.report.numbers import amount, count, percent, ranged_duration, several, significant
+from gpufleet.report.page import Column, Columns, Row, Table, column, number
+from gpufleet.results.base import ExplainedTerm
+from gpufleet.results.estimate import Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
 from gpufleet.units import GB as GIGABYTE
 from gpufleet.units import GIGA, KB, MB, MEGA, MICROSECOND, MILLISECOND, PERCENT, TB, TERA
 
@@ -27,26 +30,15 @@ def explanation_tables(explanation: Explanation, num_gpus: int, stages: int) -> 
     """The decode step, TPOT, the prefill, TTFT, and the changes."""
     decode, prefill = explanation.decode, explanation.prefill
     where = gpus_of_a_step(num_gpus, stages)
+    context = f"at a mean context of {count(decode.decode_context_tokens)} tokens"
+    prompts = f"{several(prefill.prompts, 'prompt')} of {count(prefill.prompt_tokens)} tokens"
     return [
-        operations_table(decode, decode_title(decode, where)),
+        operations_table(decode, f"Decode step on {where}: {several(decode.decoding, 'sequence')} {context}"),
         account_table(decode),
-        operations_table(prefill, prefill_title(prefill, where)),
+        operations_table(prefill, f"Prefill on {where}: {prompts}"),
         account_table(prefill),
         changes_table(explanation),
     ]
-
-
-def decode_title(step: ExplainedStep, where: str) -> str:
-    """Which step is explained."""
-    return (
-        f"Decode step on {where}: {sequences(step.decoding, 'sequence')} at a mean context of "
-        f"{count(step.decode_context_tokens)} tokens"
-    )
-
-
-def prefill_title(step: ExplainedStep, where: str) -> str:
-    """Which prefill is explained."""
-    return f"Prefill on {where}: {sequences(step.prompts, 'prompt')} of {count(step.prompt_tokens)} tokens"
 
 
 def gpus_of_a_step(num_gpus: int, stages: int) -> str:
@@ -57,31 +49,27 @@ def gpus_of_a_step(num_gpus: int, stages: int) -> str:
     """
     if stages == 1:
         return "the GPU" if num_gpus == 1 else f"each of {num_gpus} GPUs"
-    return f"{stages} stages of {sequences(num_gpus // stages, 'GPU')}, summed"
-
-
-def sequences(number: float, noun: str) -> str:
-    """A number of things.
-
-    >>> sequences(1.0, "prompt"), sequences(64.0, "sequence")
-    ('1 prompt', '64 sequences')
-    """
-    return f"{amount(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{stages} stages of {several(num_gpus // stages, 'GPU')}, summed"
 
 
 def operations_table(step: ExplainedStep, title: str) -> Table:
     """Microseconds of every operation in the whole step, its formula in numbers below it."""
-    columns = [
-        Column("name", "operation", wraps=True),
-        Column("us", "µs", align="right"),
-        Column("share", "share", align="right"),
-        Column("bound", "bound"),
-        Column("curve", "curve", wraps=True),
-        Column("formula", "formula", below=True),
+    columns: Columns[ExplainedOperation] = [
+        column("operation", lambda o: o.name, wraps=True),
+        number("µs", lambda o: microseconds(o.seconds)),
+        number("share", lambda o: share(o.share_ratio)),
+        column("bound", lambda o: o.bound),
+        column("curve", lambda o: CURVES[o.grade].format(o.curve), wraps=True),
+        column("formula", formula, below=True),
     ]
-    rows = [operation_row(operation) for operation in step.operations]
-    rows.append({"name": "all kernels", "us": microseconds(step.kernels_s), "share": "100%", **NO_DETAIL})
-    return Table(columns, rows, title, [BOUNDS, CURVE_NOTE] if step.total == "TPOT" else [])
+    table = Table.of(step.operations, columns, title, [BOUNDS, CURVE_NOTE] if step.total == "TPOT" else [])
+    return with_last_row(table, "all kernels", microseconds(step.kernels_s), "100%", "", "", "")
+
+
+def with_last_row(table: Table, *cells: object) -> Table:
+    """A table with one row more."""
+    last = zip((column.key for column in table.columns), cells, strict=True)
+    return replace(table, rows=[*table.rows, dict(last)])
 
 
 OPERATION_COLUMNS = (
@@ -99,21 +87,6 @@ def operation_rows_table(explanation: Explanation) -> Table:
         for operation in step.operations
     ]
     return Table([Column(key, key, where="data") for key in OPERATION_COLUMNS], rows)
-
-
-NO_DETAIL = {"bound": "", "curve": "", "formula": ""}
-
-
-def operation_row(operation: ExplainedOperation) -> Row:
-    """The cells of one operation."""
-    return {
-        "name": operation.name,
-        "us": microseconds(operation.seconds),
-        "share": share(operation.share_ratio),
-        "bound": operation.bound,
-        "curve": CURVES[operation.grade].format(operation.curve),
-        "formula": formula(operation),
-    }
 
 
 def share(ratio: float) -> str:
@@ -181,75 +154,52 @@ def dimension(number: float) -> str:
 
 
 def account_table(step: ExplainedStep) -> Table:
-    """How kernel time becomes a latency: the parts, summing to it; in milliseconds from a second on."""
+    """How kernel time becomes a latency: the parts, summing to it; in milliseconds from a second on.
+
+    Below it how far a prompt of another request stretches a step.
+    """
     unit, scale = ("µs", MICROSECOND) if step.total_s < 1 else ("ms", MILLISECOND)
-    columns = [
-        Column("name", f"what makes the {step.total}"),
-        Column("time", unit, align="right"),
-        Column("share", "share", align="right"),
-        Column("formula", "as", wraps=True),
+    columns: Columns[ExplainedTerm] = [
+        column(f"what makes the {step.total}", lambda part: part.name),
+        number(unit, lambda part: significant(part.value / scale)),
+        number("share", lambda part: share(part.value / step.total_s)),
+        column("as", lambda part: part.formula, wraps=True),
     ]
-    rows: list[Row] = [
-        {
-            "name": part.name,
-            "time": significant(part.value / scale),
-            "share": share(part.value / step.total_s),
-            "formula": part.formula,
-        }
-        for part in step.parts
-    ]
-    rows.append({"name": step.total, "time": significant(step.total_s / scale), "share": "100%", "formula": ""})
-    return Table(columns, rows, notes=longest_gap(step))
-
-
-def longest_gap(step: ExplainedStep) -> list[str]:
-    """How far a prompt of another request stretches a step."""
-    if step.longest is None:
-        return []
-    return [f"Longest gap between tokens: {significant(step.longest.value / MILLISECOND)} ms = {step.longest.formula}."]
+    gap = step.longest
+    stretched = [] if gap is None else [f"{significant(gap.value / MILLISECOND)} ms = {gap.formula}."]
+    table = Table.of(step.parts, columns, notes=[f"Longest gap between tokens: {said}" for said in stretched])
+    return with_last_row(table, step.total, significant(step.total_s / scale), "100%", "")
 
 
 def changes_table(explanation: Explanation) -> Table:
-    """What would be faster, and what it takes."""
-    columns = [
-        Column("name", "change", wraps=True),
-        Column("time", "latency" if explanation.goal == "latency" else "TPOT", align="right"),
-        Column("per_gpu", "tokens/s per GPU", align="right"),
-        Column("cost", "takes", wraps=True),
+    """What would be faster, and what it takes; below it the changes that gain less, or nothing."""
+    is_latency = explanation.goal == "latency"
+
+    def time(change: Change) -> str:
+        figure, ratio = (change.latency_s, change.latency_ratio) if is_latency else (change.tpot_s, change.tpot_ratio)
+        return f"{ranged_duration(figure.value, figure.low, figure.high)} {against(ratio)}"
+
+    def rate(change: Change) -> str:
+        each = significant(change.output_tokens_per_s_per_gpu.value)
+        return f"{each} {against(change.throughput_per_gpu_ratio)}"
+
+    columns: Columns[Change] = [
+        column("change", lambda change: change.name, wraps=True),
+        number("latency" if is_latency else "TPOT", time),
+        number("tokens/s per GPU", rate),
+        column("takes", lambda change: change.cost, wraps=True),
     ]
-    rows = [change_row(change, explanation.goal) for change in explanation.changes]
-    notes = [*tried_line(explanation), ALONE]
-    return Table(columns, rows, f"To be faster, by {GOALS[explanation.goal]}", notes, empty="No change gains 2%.")
-
-
-def tried_line(explanation: Explanation) -> list[str]:
-    """The changes that gain less, or nothing."""
     shown = {change.name for change in explanation.changes}
     others = [f"{c.name} {against(goal_ratio(c, explanation.goal))}" for c in explanation.tried if c.name not in shown]
-    return [f"Also tried: {', '.join(others)}."] if others else []
+    notes = [*([f"Also tried: {', '.join(others)}."] if others else []), ALONE]
+    title = f"To be faster, by {GOALS[explanation.goal]}"
+    return Table.of(explanation.changes, columns, title, notes, empty="No change gains 2%.")
 
 
 def goal_ratio(change: Change | TriedChange, goal: str) -> float:
     """The figure that counts, as a ratio to what it is."""
     ratios = {"TPOT": change.tpot_ratio, "latency": change.latency_ratio}
     return ratios.get(goal, change.throughput_per_gpu_ratio)
-
-
-def change_row(change: Change, goal: str) -> Row:
-    """The cells of one change."""
-    by_latency = goal == "latency"
-    time, ratio = (change.latency_s, change.latency_ratio) if by_latency else (change.tpot_s, change.tpot_ratio)
-    return {
-        "name": change.name,
-        "time": f"{ranged_duration(time.value, time.low, time.high)} {against(ratio)}",
-        "per_gpu": f"{amount_of(change)} {against(change.throughput_per_gpu_ratio)}",
-        "cost": change.cost,
-    }
-
-
-def amount_of(change: Change) -> str:
-    """Output tokens per second and GPU."""
-    return significant(change.output_tokens_per_s_per_gpu.value)
 
 
 def against(ratio: float) -> str:

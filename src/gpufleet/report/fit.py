@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpufleet.domain.verdict import DOES_NOT_FIT
-from gpufleet.report.grades import memory_look
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
-from gpufleet.report.page import Column, Fact, Page, Table
+from gpufleet.report.numbers import count, duration, gib, or_dash, ranged, significant, usd_per_hour
+from gpufleet.report.page import Column, Columns, Fact, Page, Table, column, number
+from gpufleet.report.words import memory_look
 from gpufleet.results.base import ExplainedTerm, Figure
-from gpufleet.results.fit import FitResult, UsersByPrecision
+from gpufleet.results.fit import FitResult, RejectedLayout, UsersByPrecision
 from gpufleet.units import GIB
 
 SHOWN_REJECTIONS = 6
@@ -19,23 +17,18 @@ SHOWN_LOADING_RATIO = 0.01
 
 def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     """Verdict, users by precision, memory by part; when it does not fit, why and what would help."""
-    tables = [users_table(result)]
-    if result.parts:
-        tables.append(memory_table(result))
-    tables += [otherwise_table(result)] if result.otherwise else []
-    tables += launch_tables(result.launch)
-    if not result.fits:
-        tables += [rejected_table(result)] if result.rejected else []
-        tables += [changes_table(result)]
-    if explain:
-        tables.append(terms_table(result.terms))
+    tables = [
+        users_table(result),
+        *([memory_table(result)] if result.parts else []),
+        *([otherwise_table(result)] if result.otherwise else []),
+        *launch_tables(result.launch),
+        *([rejected_table(result)] if result.rejected and not result.fits else []),
+        *([] if result.fits else [changes_table(result)]),
+        *([terms_table(result.terms)] if explain else []),
+    ]
     notes = [f"{note.rstrip('.')}." for note in result.notes]
-    return Page(headline(result), tables, notes, paragraphs(result), facts(result), title(result))
-
-
-def title(result: FitResult) -> str:
-    """What fits on what, where it does: the facts say how well."""
-    return f"{what_on_what(result)}." if result.fits else ""
+    title = f"{what_on_what(result)}." if result.fits else ""
+    return Page(headline(result), tables, notes, paragraphs(result), facts(result), title)
 
 
 def what_on_what(result: FitResult) -> str:
@@ -46,7 +39,7 @@ def what_on_what(result: FitResult) -> str:
 def facts(result: FitResult) -> list[Fact]:
     """Whether it fits, as what, and for how many users."""
     if not result.fits:
-        missing = f"short by {shortage(result)} per GPU" if result.layout else ""
+        missing = f"short by {gib(result.short_by_bytes_per_gpu)} per GPU" if result.layout else ""
         return [Fact("Memory", DOES_NOT_FIT.capitalize(), missing, "bad")]
     verdict = Fact("Memory", result.verdict.capitalize(), f"as {result.layout}", memory_look(result.verdict))
     each = f"of {count(result.context_tokens)} tokens each"
@@ -55,35 +48,28 @@ def facts(result: FitResult) -> list[Fact]:
 
 def headline(result: FitResult) -> str:
     """The verdict in one sentence."""
-    what = what_on_what(result)
+    what, users = what_on_what(result), result.users
     if result.refusal:
         return f"{what}: does not fit. {result.refusal}."
     if result.layout is None:
         reasons = "; ".join(f"{x.layout}: {x.reason}" for x in result.rejected[:2])
         return f"{what}: does not fit, no layout is possible. {reasons}."
     if not result.fits:
-        return f"{what}: does not fit. The nearest layout, {result.layout}, is short by {shortage(result)} per GPU."
-    users = "" if result.users is None else f", room for {users_in_words(result.users)}"
-    return f"{what}: {result.verdict} as {result.layout}{users} of {count(result.context_tokens)} tokens."
+        short = gib(result.short_by_bytes_per_gpu)
+        return f"{what}: does not fit. The nearest layout, {result.layout}, is short by {short} per GPU."
+    room = ""
+    if users is not None:
+        room = f", room for {users_text(users)} {'user' if users.low == users.high == 1 else 'users'}"
+    return f"{what}: {result.verdict} as {result.layout}{room} of {count(result.context_tokens)} tokens."
 
 
-def shortage(result: FitResult) -> str:
-    """Missing bytes of each GPU."""
-    return gib(result.short_by_bytes_per_gpu)
-
-
-def users_text(figure: Any) -> str:
+def users_text(figure: Figure | None) -> str:
     """Users with their range, whole."""
     if figure is None:
         return "-"
     if figure.low == figure.high:
         return count(figure.value)
     return f"{count(figure.value)} ({count(figure.low)}-{count(figure.high)})"
-
-
-def users_in_words(figure: Figure) -> str:
-    """Users with their range and noun."""
-    return f"{users_text(figure)} {'user' if figure.low == figure.high == 1 else 'users'}"
 
 
 def paragraphs(result: FitResult) -> list[str]:
@@ -135,45 +121,22 @@ def loaded_note(result: FitResult) -> list[str]:
 
 def users_table(result: FitResult) -> Table:
     """Users of the context by weight and KV precision, the asked one marked."""
-    columns = [
-        Column("weights", "weights"),
-        Column("kv", "KV"),
-        Column("verdict", "verdict"),
-        Column("layout", "layout", lambda v: "-" if v is None else str(v), priority=1),
-        Column("weights_bytes_per_gpu", "checkpoint/GPU", lambda v: "-" if v is None else gib(_number(v)), "right"),
-        Column("users_text", "users", str, "right", where="text"),
-        Column("users", "users", where="data"),
-        Column("users_low", "users low", where="data"),
-        Column("users_high", "users high", where="data"),
+    columns: Columns[UsersByPrecision] = [
+        column("weights", lambda row: row.weights),
+        column("KV", lambda row: row.kv, key="kv"),
+        column("verdict", lambda row: row.verdict),
+        column("layout", lambda row: row.layout, show=or_dash(str), priority=1),
+        number("checkpoint/GPU", lambda row: row.weights_bytes_per_gpu, key="weights_bytes_per_gpu", show=or_dash(gib)),
+        number("users", lambda row: users_text(row.users), key="users_text", where="text"),
+        column("users", lambda row: row.users and row.users.value, where="data"),
+        column("users_low", lambda row: row.users and row.users.low, where="data"),
+        column("users_high", lambda row: row.users and row.users.high, where="data"),
     ]
-    asked = [i for i, row in enumerate(result.by_precision) if _is_asked(result, row)]
+    asked = (result.weight_format, result.kv_precision)
+    chosen = next((i for i, row in enumerate(result.by_precision) if (row.weights, row.kv) == asked), None)
     title = f"Users of {count(result.context_tokens)} tokens by precision"
     refused = dict.fromkeys(row.reason for row in result.by_precision if row.reason)
-    notes = [f"{reason}." for reason in refused if reason]
-    return Table(columns, [_users_row(row) for row in result.by_precision], title, notes, next(iter(asked), None))
-
-
-def _is_asked(result: FitResult, row: UsersByPrecision) -> bool:
-    return (row.weights, row.kv) == (result.weight_format, result.kv_precision)
-
-
-def _users_row(row: UsersByPrecision) -> dict[str, object]:
-    users = row.users
-    return {
-        "weights": row.weights,
-        "kv": row.kv,
-        "verdict": row.verdict,
-        "layout": row.layout,
-        "weights_bytes_per_gpu": row.weights_bytes_per_gpu,
-        "users_text": users_text(users),
-        "users": users and users.value,
-        "users_low": users and users.low,
-        "users_high": users and users.high,
-    }
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, float) else None
+    return Table.of(result.by_precision, columns, title, [f"{reason}." for reason in refused], chosen=chosen)
 
 
 def memory_table(result: FitResult) -> Table:
@@ -184,13 +147,13 @@ def memory_table(result: FitResult) -> Table:
         Column("range", "range", align="right", priority=1),
     ]
     named = [(part.name, part.size) for part in result.parts]
-    if result.total_bytes:
-        named.append(("total", result.total_bytes))
-    rows = [{"part": name, "size": gib(f.value), "range": _range(f.low, f.high)} for name, f in named]
-    return Table(columns, rows, notes=loaded_note(result))
+    named += [("total", result.total_bytes)] if result.total_bytes else []
+    rows = [(name, gib(f.value), range_words(f.low, f.high)) for name, f in named]
+    return Table.of_cells(columns, rows, notes=loaded_note(result))
 
 
-def _range(low: float | None, high: float | None) -> str:
+def range_words(low: float | None, high: float | None) -> str:
+    """A range of bytes in GiB, without its unit."""
     if low is None or high is None or low == high:
         return "exact"
     return f"{significant(low / GIB, 2)}-{significant(high / GIB, 2)}"
@@ -198,18 +161,15 @@ def _range(low: float | None, high: float | None) -> str:
 
 def rejected_table(result: FitResult) -> Table:
     """Layouts of these GPUs and why none of them serves."""
-    columns = [Column("layout", "layout"), Column("reason", "why not")]
-    rows = [
-        {
-            "layout": x.layout,
-            "reason": x.reason
-            if x.short_by_bytes_per_gpu is None
-            else f"short by {gib(x.short_by_bytes_per_gpu)} a GPU",
-        }
-        for x in result.rejected
-    ]
-    more = [f"And {len(rows) - SHOWN_REJECTIONS} more layouts."] if len(rows) > SHOWN_REJECTIONS else []
-    return Table(columns, rows[:SHOWN_REJECTIONS], "What did not fit", more)
+    columns: Columns[RejectedLayout] = [column("layout", lambda x: x.layout), column("why not", miss_words)]
+    hidden = len(result.rejected) - SHOWN_REJECTIONS
+    more = [f"And {hidden} more layouts."] if hidden > 0 else []
+    return Table.of(result.rejected[:SHOWN_REJECTIONS], columns, "What did not fit", more)
+
+
+def miss_words(x: RejectedLayout) -> str:
+    """By how much a layout misses, or why it is none."""
+    return x.reason if x.short_by_bytes_per_gpu is None else f"short by {gib(x.short_by_bytes_per_gpu)} a GPU"
 
 
 def changes_table(result: FitResult) -> Table:
@@ -218,9 +178,9 @@ def changes_table(result: FitResult) -> Table:
         Column("what", "change"),
         Column("verdict", "then"),
         Column("layout", "layout", priority=3),
-        Column("users", "users", lambda v: count(_number(v)), "right"),
-        Column("price_usd_per_hour", "price", lambda v: usd_per_hour(_number(v)), "right"),
-        Column("instance", "machine", lambda v: "-" if v is None else str(v), priority=1),
+        Column("users", "users", count, "right"),
+        Column("price_usd_per_hour", "price", usd_per_hour, "right"),
+        Column("instance", "machine", or_dash(str), priority=1),
         Column("lowers_quality", "lowers quality", lambda v: "yes" if v else "no", priority=2),
     ]
     rows = [change.model_dump() for change in result.changes]
@@ -236,7 +196,7 @@ def otherwise_table(result: FitResult) -> Table:
         Column("assumed", "assumed", wraps=True),
         Column("otherwise", "otherwise", wraps=True),
         Column("verdict", "then"),
-        Column("short_by_bytes_per_gpu", "short by, a GPU", lambda v: gib(_number(v)), "right"),
+        Column("short_by_bytes_per_gpu", "short by, a GPU", gib, "right"),
     ]
     return Table(columns, [x.model_dump() for x in result.otherwise], "What the verdict rests on")
 
@@ -244,6 +204,6 @@ def otherwise_table(result: FitResult) -> Table:
 def terms_table(terms: list[ExplainedTerm]) -> Table:
     """Every term with its formula, the numbers put in and its source."""
     columns = [Column("name", "term"), Column("size", "GiB", align="right"), Column("grade", "grade")]
-    rows = [{"name": t.name, "size": significant(t.value / GIB), "grade": t.grade} for t in terms]
+    rows = [(t.name, significant(t.value / GIB), t.grade) for t in terms]
     notes = [f"{t.name}: {t.formula}; {t.inputs}. Source: {t.source}." for t in terms]
-    return Table(columns, rows, "Terms", notes)
+    return Table.of_cells(columns, rows, "Terms", notes)

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from string import ascii_uppercase
 
 from gpufleet.records import dataclass
-from gpufleet.report import numbers
 from gpufleet.report.cost_bars import CostBar, cost_bars
 from gpufleet.report.numbers import (
     amount,
     count,
     duration,
+    or_dash,
     percent,
     plural,
     ranged_duration,
+    several,
     significant,
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import WARNING, Column, Fact, Page, Picture, Row, Table, lines_table
-from gpufleet.report.rented import in_doubt, machines, marked, place, titled
+from gpufleet.report.page import WARNING, Column, Columns, Fact, Page, Picture, Row, Table, column, lines_table, number
+from gpufleet.report.rented import gpus, in_doubt, machines, marked, place, titled
 from gpufleet.report.search import assumed_words, dated_sources, preferred_line
 from gpufleet.results.base import Figure
-from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixMachines, RouteRow
+from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService, RouteRow
 
 INSTALL = "pip install 'gpu-fleet-optimizer[solve]'"
 BUDGET, SHARE_OF, CARBON = "budget", "share of ", "kg CO2e an hour"
 PROVED, SAME_COST = 1e-6, 5e-3
 SENT = 0.9995
-MOST_BARS = 6
+MOST_BARS, MOST_NAMED = 6, 3
 IS_TIGHT = "tight: holds as planned, breaks its limit at the high end of its range (--confidence 0.9 plans for it)"
 WITHOUT = "without it: what the cheapest mix without that row would cost"
 NO_MIX = "No mix keeps all limits. Below is the smallest change after which one does, as far as was searched."
@@ -59,14 +60,9 @@ def fleet_mix_page(mix: FleetMix) -> Page:
 def title(mix: FleetMix) -> str:
     """The answer as a manager reads it: GPUs and providers in words, what they serve, what a month costs."""
     s = mix.services[0]
-    asked = f"{s.model} at {requests_a_second(s.requests_per_s)}"
+    asked = f"{s.model} at {several(s.requests_per_s, 'request')}/s"
     work = asked if len(mix.services) == 1 else f"{len(mix.services)} services"
     return titled(mix.machines, "serve", work, f"{usd(mix.usd_per_month or 0)} a month")
-
-
-def requests_a_second(requests_per_s: float) -> str:
-    """A rate in words."""
-    return f"{numbers.several(requests_per_s, 'request')}/s"
 
 
 def next_step(mix: FleetMix) -> str:
@@ -144,11 +140,18 @@ def cost_facts(mix: FleetMix, machines_said: str, beside: tuple[str, float | Non
 
 def question(mix: FleetMix) -> str:
     """What was asked, in a sentence."""
-    of = [f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in mix.services[:3]]
-    more = [f"{len(mix.services) - 3} more"] if len(mix.services) > 3 else []
-    return (
-        f"{', '.join([*of, *more])}; {plural(mix.num_offers, 'offer')}, {plural(mix.num_buckets, 'bucket')} of lengths."
-    )
+    asked = some([f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in mix.services], "more")
+    return f"{asked}; {plural(mix.num_offers, 'offer')}, {plural(mix.num_buckets, 'bucket')} of lengths."
+
+
+def some(words: Sequence[str], more: str) -> str:
+    """The first of many, and how many `more` there are.
+
+    >>> some(["a", "b", "c", "d", "e"], "more")
+    'a, b, c, 2 more'
+    """
+    rest = len(words) - MOST_NAMED
+    return ", ".join([*words[:MOST_NAMED], *([f"{rest} {more}"] if rest > 0 else [])])
 
 
 def headline(mix: FleetMix) -> str:
@@ -204,7 +207,7 @@ def against_one_type(mix: FleetMix) -> str:
 
 def machines_table(mix: FleetMix) -> Table:
     """The machines, dearest first."""
-    bought = {m.price_kind for m in mix.machines}
+    bought = {m.price_kind.replace("_", " ") for m in mix.machines}
     is_told = any(m.usd_per_hour_without is not None for m in mix.machines)
     columns = [
         Column("at", ""),
@@ -214,35 +217,23 @@ def machines_table(mix: FleetMix) -> Table:
         Column("gpus", "GPUs", wraps=True),
         Column("price", "bought", where="everywhere" if len(bought) > 1 else "data", qualifies=True),
         Column("region", "region", wraps=True),
-        *([Column("without", "without it", hourly_or_none, "right")] if is_told else []),
+        *([Column("without", "without it", or_dash(usd_per_hour), "right")] if is_told else []),
     ]
-    how = f", all {price_words(bought.pop())}" if len(bought) == 1 else ""
-    rows = [machines_row(mix, at, m) for at, m in enumerate(mix.machines)]
+    how = f", all {bought.pop()}" if len(bought) == 1 else ""
+    rows: list[Row] = [
+        {
+            "at": letter(at),
+            "usd": m.usd_per_hour,
+            "hourly": marked(m, usd(m.usd_per_hour)),
+            "machines": machines(m),
+            "gpus": gpus(m),
+            "price": m.price_kind.replace("_", " "),
+            "region": place(m),
+            "without": m.usd_per_hour_without,
+        }
+        for at, m in enumerate(mix.machines)
+    ]
     return Table(columns, rows, f"What to rent{how}", [WITHOUT] if is_told else [])
-
-
-def hourly_or_none(amount_usd: float | None) -> str:
-    """An amount by the hour, where there is one."""
-    return "-" if amount_usd is None else usd_per_hour(amount_usd)
-
-
-def price_words(kind: str) -> str:
-    """How machines are bought."""
-    return kind.replace("_", " ")
-
-
-def machines_row(mix: FleetMix, at: int, m: MixMachines) -> Row:
-    """Machines of one offer."""
-    return {
-        "at": letter(at),
-        "usd": m.usd_per_hour,
-        "hourly": marked(m, usd(m.usd_per_hour)),
-        "machines": machines(m),
-        "gpus": f"{amount(m.instance_count * m.gpus_per_instance)}x {m.gpu}",
-        "price": price_words(m.price_kind),
-        "region": place(m),
-        "without": m.usd_per_hour_without,
-    }
 
 
 def letter(at: int) -> str:
@@ -254,16 +245,11 @@ def letter(at: int) -> str:
     return ascii_uppercase[at % len(ascii_uppercase)] * (1 + at // len(ascii_uppercase))
 
 
-def several(mix: FleetMix) -> bool:
-    """Whether there is more than one service."""
-    return len(mix.services) > 1
-
-
 def copies_table(mix: FleetMix) -> Table:
     """What runs on them."""
     columns = [
         Column("at", "row", align="right"),
-        Column("service", "service", where="everywhere" if several(mix) else "data", wraps=True),
+        Column("service", "service", where="everywhere" if len(mix.services) > 1 else "data", wraps=True),
         Column("machines", "on"),
         Column("gpu", "GPU", wraps=True),
         Column("replicas", "copies", wraps=True),
@@ -271,27 +257,24 @@ def copies_table(mix: FleetMix) -> Table:
         Column("busy", "busy", percent, align="right"),
         Column("grade", "grade"),
     ]
-    rows = [copies_row(mix, at, c) for at, c in enumerate(mix.copies, 1)]
-    return Table(columns, rows, "What runs on it", [BUSY])
-
-
-def copies_row(mix: FleetMix, at: int, c: MixCopies) -> Row:
-    """The copies of one service on machines of one offer."""
-    d = c.deployment
-    return {
-        "at": at,
-        "service": mix.services[c.service].model,
-        "machines": letter(c.machines),
-        "gpu": d.gpu,
-        "replicas": f"{d.replicas}x {d.layout} {d.weight_format}",
-        "rate": c.requests_per_s,
-        "busy": c.busy_ratio,
-        "grade": d.grade,
-    }
+    rows = [
+        (
+            at,
+            mix.services[c.service].model,
+            letter(c.machines),
+            c.deployment.gpu,
+            f"{c.deployment.replicas}x {c.deployment.layout} {c.deployment.weight_format}",
+            c.requests_per_s,
+            c.busy_ratio,
+            c.deployment.grade,
+        )
+        for at, c in enumerate(mix.copies, 1)
+    ]
+    return Table.of_cells(columns, rows, "What runs on it", [BUSY])
 
 
 def latency_table(mix: FleetMix) -> Table:
-    """The objectives of every row of copies, at the requests that it gets."""
+    """The objectives of every row of copies at the requests that it gets: those of the classes that it is sent."""
     columns = [
         Column("at", "row", align="right"),
         Column("name", "objective"),
@@ -300,55 +283,42 @@ def latency_table(mix: FleetMix) -> Table:
         Column("slack", "slack", percent, align="right"),
         Column("holds", "range"),
     ]
-    rows = [row for at, copies in enumerate(mix.copies, 1) for row in latency_rows(mix, at, copies)]
-    is_tight = any(row["holds"] == "tight" for row in rows)
-    return Table(
-        columns, rows, "Latency of the rows", [IS_TIGHT] if is_tight else [], empty="no objectives were asked for"
-    )
-
-
-def latency_rows(mix: FleetMix, at: int, copies: MixCopies) -> Iterator[Row]:
-    """The objectives of one row of copies, those of the classes that it is sent."""
-    for name, limit in mix.services[copies.service].objectives.items():
-        figure = copies.deployment.latency.get(name)
-        if figure is not None:
-            yield {
-                "at": at,
-                "name": name,
-                "latency": ranged_duration(figure.value, figure.low, figure.high),
-                "limit": limit,
-                "slack": 1 - figure.value / limit,
-                "holds": "tight" if (figure.high or 0.0) > limit else "holds",
-            }
+    rows = [
+        (
+            at,
+            name,
+            ranged_duration(figure.value, figure.low, figure.high),
+            limit_s,
+            1 - figure.value / limit_s,
+            "tight" if (figure.high or 0.0) > limit_s else "holds",
+        )
+        for at, c in enumerate(mix.copies, 1)
+        for name, limit_s in mix.services[c.service].objectives.items()
+        if (figure := c.deployment.latency.get(name)) is not None
+    ]
+    notes = [IS_TIGHT] if any(row[-1] == "tight" for row in rows) else []
+    return Table.of_cells(columns, rows, "Latency of the rows", notes, empty="no objectives were asked for")
 
 
 def routes_table(mix: FleetMix) -> Table:
     """Which requests go where."""
-    foretold = any(r.from_answer_tokens is not None for r in mix.routes)
-    columns = [
-        *([Column("service", "service", wraps=True)] if several(mix) else []),
-        *([Column("class", "class", wraps=True)] if any(r.request_class for r in mix.routes) else []),
-        Column("prompt", "prompt tokens"),
-        *([Column("answer", "answer tokens")] if foretold else []),
-        Column("rate", "requests/s", significant, align="right"),
-        Column("to", "to row", wraps=True),
+    columns: Columns[RouteRow] = [
+        column("prompt tokens", lambda r: between(r.from_prompt_tokens, r.to_prompt_tokens)),
+        number("requests/s", lambda r: significant(r.requests_per_s)),
+        column("to row", to_rows, wraps=True),
     ]
-    return Table(columns, [route_row(mix, r) for r in mix.routes], "Where requests go")
+    if any(r.from_answer_tokens is not None for r in mix.routes):
+        columns.insert(1, column("answer tokens", lambda r: between(r.from_answer_tokens or 0.0, r.to_answer_tokens)))
+    if any(r.request_class for r in mix.routes):
+        columns.insert(0, column("class", lambda r: r.request_class, wraps=True))
+    if len(mix.services) > 1:
+        columns.insert(0, column("service", lambda r: mix.services[r.service].model, wraps=True))
+    return Table.of(mix.routes, columns, "Where requests go")
 
 
-def route_row(mix: FleetMix, r: RouteRow) -> Row:
-    """Where some requests go."""
-    answer = (r.from_answer_tokens or 0.0, r.to_answer_tokens)
-    return {
-        "service": mix.services[r.service].model,
-        "class": r.request_class,
-        "prompt": between(r.from_prompt_tokens, r.to_prompt_tokens),
-        "answer": between(*answer),
-        "rate": r.requests_per_s,
-        "to": ", ".join(
-            f"{at + 1}" if share > SENT else f"{at + 1} ({percent(share)})" for at, share in r.copies.items()
-        ),
-    }
+def to_rows(r: RouteRow) -> str:
+    """The rows of copies that get requests, with their shares where they are several."""
+    return ", ".join(f"{at + 1}" if share > SENT else f"{at + 1} ({percent(share)})" for at, share in r.copies.items())
 
 
 def between(low: float, high: float | None) -> str:
@@ -363,16 +333,15 @@ def between(low: float, high: float | None) -> str:
 
 
 def binding_tables(mix: FleetMix) -> list[Table]:
-    """What limits are worth."""
+    """What limits are worth; of a quota that is none of those, that more of it was not found to save anything."""
     worth = {limit.name for limit in mix.binding}
-    idle = [quota_line(name, used) for name, used in mix.quotas_used.items() if name not in worth]
-    lines = [*(binding_line(mix, limit) for limit in mix.binding), *idle]
+    lines = [binding_line(mix, limit) for limit in mix.binding]
+    lines += [
+        f"quota {name}: {amount(used)} used; more was not found to save anything"
+        for name, used in mix.quotas_used.items()
+        if name not in worth
+    ]
     return [lines_table("What limits cost", lines)] if lines else []
-
-
-def quota_line(name: str, used: float) -> str:
-    """A quota of which more was not found to save anything."""
-    return f"quota {name}: {amount(used)} used; more was not found to save anything"
 
 
 def binding_line(mix: FleetMix, b: BindingLimit) -> str:
@@ -384,7 +353,7 @@ def binding_line(mix: FleetMix, b: BindingLimit) -> str:
 
 
 def share_tables(mix: FleetMix) -> list[Table]:
-    """What each cloud has, where shares were asked for, and what they cost."""
+    """What each cloud has, where shares were asked for, how near they have to be, and what they cost."""
     if not mix.asked_shares:
         return []
     columns = [
@@ -392,17 +361,10 @@ def share_tables(mix: FleetMix) -> list[Table]:
         Column("asked", "asked", percent, align="right"),
         Column("has", "has", percent, align="right"),
     ]
-    rows = [
-        {"cloud": cloud, "asked": asked, "has": mix.cloud_shares.get(cloud, 0.0)}
-        for cloud, asked in mix.asked_shares.items()
-    ]
-    return [Table(columns, rows, share_title(mix), free_lines(mix))]
-
-
-def share_title(mix: FleetMix) -> str:
-    """What shares are of, and how near they have to be."""
+    rows = [(cloud, asked, mix.cloud_shares.get(cloud, 0.0)) for cloud, asked in mix.asked_shares.items()]
     near = "one machine of the cloud" if mix.share_tolerance is None else f"{percent(mix.share_tolerance)} of all"
-    return f"Shares of clouds, of the {mix.shares_of}, within {near}"
+    title = f"Shares of clouds, of the {mix.shares_of}, within {near}"
+    return [Table.of_cells(columns, rows, title, free_lines(mix))]
 
 
 def free_lines(mix: FleetMix) -> list[str]:
@@ -418,27 +380,13 @@ def free_lines(mix: FleetMix) -> list[str]:
 
 def pinned_tables(mix: FleetMix) -> list[Table]:
     """Which services may run on some clouds alone, and why."""
-    columns = [
-        Column("service", "service", wraps=True),
-        Column("usd", "alone $/h", usd_or_none, align="right"),
-        Column("clouds", "may run on"),
-        Column("reason", "because of", wraps=True),
+    columns: Columns[MixService] = [
+        column("service", lambda s: s.model, wraps=True),
+        number("alone $/h", lambda s: s.usd_per_hour_alone, show=or_dash(usd)),
+        column("may run on", lambda s: ", ".join(s.clouds) or "any cloud"),
+        column("because of", lambda s: s.reason or "-", wraps=True),
     ]
-    rows = [
-        {
-            "service": s.model,
-            "usd": s.usd_per_hour_alone,
-            "clouds": ", ".join(s.clouds) or "any cloud",
-            "reason": s.reason or "-",
-        }
-        for s in mix.services
-    ]
-    return [Table(columns, rows, "Where services may run")] if any(s.reason for s in mix.services) else []
-
-
-def usd_or_none(amount_usd: float | None) -> str:
-    """An amount, where there is one."""
-    return "-" if amount_usd is None else usd(amount_usd)
+    return [Table.of(mix.services, columns, "Where services may run")] if any(s.reason for s in mix.services) else []
 
 
 def given_way_table(given: Sequence[GivenWay]) -> Table:
@@ -447,16 +395,10 @@ def given_way_table(given: Sequence[GivenWay]) -> Table:
 
 
 def given_way_line(g: GivenWay) -> str:
-    """One limit, from what it is to what some mix keeps."""
+    """One limit, from what it is to what some mix keeps, both in its unit."""
     name = g.name if g.name in (BUDGET, CARBON) or g.name.startswith(SHARE_OF) or g.is_share else f"quota {g.name}"
-    return f"{name} from {limit_words(g, g.limit)} to {limit_words(g, g.needed)}"
-
-
-def limit_words(g: GivenWay, value: float) -> str:
-    """One end of a limit, in its unit."""
-    if g.is_share:
-        return percent(value)
-    return usd_per_hour(value) if g.name == BUDGET else amount(round(value, 3))
+    shown = percent if g.is_share else usd_per_hour if g.name == BUDGET else lambda value: amount(round(value, 3))
+    return f"{name} from {shown(g.limit)} to {shown(g.needed)}"
 
 
 def notes(mix: FleetMix) -> list[str]:

@@ -9,19 +9,32 @@ from datetime import date
 from gpufleet.report import encoder_service
 from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.levers import bill_table
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Column, Fact, Page, Row, Table
-from gpufleet.report.plan import lengths_text
-from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.plan_reasons import own_reasons
-from gpufleet.report.price_lines import kind
-from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, marked, place, range_word, try_first
-from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
+from gpufleet.report.page import Column, Columns, Fact, Page, Row, Table, column, number
+from gpufleet.report.plan import lengths_text, own_reasons
+from gpufleet.report.rented import (
+    are_regions_asked,
+    gpus,
+    in_doubt,
+    kind,
+    marked,
+    place,
+    range_word,
+    short_machines,
+    try_first,
+)
+from gpufleet.report.search import (
+    assumed_line,
+    dated_sources,
+    inputs_table,
+    preferred_line,
+    rejection_table,
+    relaxation_table,
+)
 from gpufleet.report.service_page import nothing_table, verdict_of, why_table
+from gpufleet.report.service_reasons import bill_table
 from gpufleet.report.service_tables import objective_table
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
 from gpufleet.results.rented import OfferedMachines
@@ -30,19 +43,13 @@ from gpufleet.units import HOURS_PER_MONTH
 
 def fleet_page(fleet: FleetPlan, *, explain: bool = False, details: Details = WHOLE, today: date | None = None) -> Page:
     """Totals, a row for each model, shared machines; then of each why, its latency, its start, what was rejected."""
-    tables = [models_table(fleet)]
-    tables += [shared_table(fleet)] if fleet.shared else []
-    for index, plan in enumerate(fleet.plans):
+    tables = [models_table(fleet), *([shared_table(fleet)] if fleet.shared else [])]
+    for index, plan in enumerate(fleet.every_plan):
         own = tables_of(plan, tenancies(fleet, index), details)
         tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
-    for index, encoder in enumerate(fleet.encoder_plans, len(fleet.plans)):
-        own = tables_of_encoder(encoder, details)
-        tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
     if explain:
-        tables += [
-            titled(inputs_table(plan.inputs), f"Inputs of {name_of(fleet, index)}")
-            for index, plan in enumerate(fleet.every_plan)
-        ]
+        named = ((name_of(fleet, index), plan.inputs) for index, plan in enumerate(fleet.every_plan))
+        tables += [titled(inputs_table(inputs), f"Inputs of {name}") for name, inputs in named]
     return Page(headline(fleet), tables, notes(fleet, today), (), facts(fleet), title(fleet), next_step(fleet))
 
 
@@ -58,10 +65,12 @@ def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
     return [tenant for shared in fleet.shared for tenant in shared.tenants if tenant.plan == index]
 
 
-def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], details: Details) -> list[Table]:
+def tables_of(plan: ServicePlan, tenants: Sequence[TenantPlan], details: Details) -> list[Table]:
     """What is said of one model, as on a page of its own but for the ranking; started as it shares, where it does."""
     rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
-    if not plan.deployments:
+    if isinstance(plan, EncoderServePlan):
+        return [*tables_of_encoder(plan), rejected]
+    if not isinstance(plan, ServePlan) or not plan.deployments:
         return [relaxation_table(plan), rejected]
     alone = launch_tables(plan.answer.launch, plan.answer.replicas)
     started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
@@ -73,13 +82,12 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], details: Details) 
     return [*latency, *started, *alone_too, rejected]
 
 
-def tables_of_encoder(plan: EncoderServePlan, details: Details) -> list[Table]:
-    """What is said of an encoder, as on a page of its own but for the ranking."""
-    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
+def tables_of_encoder(plan: EncoderServePlan) -> list[Table]:
+    """The same of an encoder, which shares no machines."""
     if not plan.deployments:
-        return [nothing_table(plan, encoder_service.WORDS), rejected]
+        return [nothing_table(plan, encoder_service.WORDS)]
     latency = objective_table(plan, encoder_service.asked_text(plan))
-    return [*bill_table(plan), why_table(plan, encoder_service.reasons(plan)), latency, rejected]
+    return [*bill_table(plan), why_table(plan, encoder_service.reasons(plan)), latency]
 
 
 def titled(table: Table, title: str) -> Table:
@@ -93,7 +101,7 @@ def fleet_rows_page(fleet: FleetPlan) -> Page:
 
 
 def headline(fleet: FleetPlan) -> str:
-    """What all costs, or what hinders."""
+    """What all costs and how surely all models keep their limits at once, or what hinders."""
     models = plural(len(fleet.every_plan), "model")
     if fleet.missing:
         return f"{models}: {'; '.join(map(missing_words, fleet.missing))}. {NO_MIXES}"
@@ -105,15 +113,11 @@ def headline(fleet: FleetPlan) -> str:
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
     if not fleet.is_within_budget:
         return f"{models}: {total} at least, over the budget of {budget_words(fleet.budget_usd_per_hour)}."
-    apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
-    saved = 1 - fleet.usd_per_hour / apart
-    beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
-    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}.{sure_words(fleet)}"
-
-
-def sure_words(fleet: FleetPlan) -> str:
-    """How surely all models keep their limits at once."""
-    return "" if fleet.held_together is None else f" All hold at once with {percent(fleet.held_together)} confidence."
+    apart, surely = fleet.usd_per_hour_apart or fleet.usd_per_hour, fleet.held_together
+    saved = percent(1 - fleet.usd_per_hour / apart)
+    beside = f"; {usd_per_hour(apart)} with machines of their own ({saved} saved)" if fleet.shared else ""
+    sure = "" if surely is None else f" All hold at once with {percent(surely)} confidence."
+    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}.{sure}"
 
 
 def title(fleet: FleetPlan) -> str:
@@ -132,29 +136,20 @@ def next_step(fleet: FleetPlan) -> str:
 
 
 def facts(fleet: FleetPlan) -> list[Fact]:
-    """What all costs, and beside machines of their own; nothing where not all is served."""
+    """What all costs, by the budget and beside machines of their own; nothing where not all is served."""
     if fleet.missing or fleet.usd_per_hour is None:
         return []
-    apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
+    apart, surely, budget = fleet.usd_per_hour_apart, fleet.held_together, fleet.budget_usd_per_hour
+    apart = apart or fleet.usd_per_hour
     saved = [Fact("Saved by sharing", percent(1 - fleet.usd_per_hour / apart), f"{usd_per_hour(apart)} apart")]
+    kept = f"{'within' if fleet.is_within_budget else 'over'} the budget of {budget_words(budget)}"
     return [
         Fact("Per hour", usd(fleet.usd_per_hour)),
-        *(
-            []
-            if fleet.held_together is None
-            else [Fact("All hold at once", percent(fleet.held_together), "confidence")]
-        ),
-        Fact("Models", str(len(fleet.every_plan)), budget_note(fleet)),
+        *([] if surely is None else [Fact("All hold at once", percent(surely), "confidence")]),
+        Fact("Models", str(len(fleet.every_plan)), "" if budget is None else kept),
         *(saved if fleet.shared else []),
         *(model_fact(fleet, index, plan) for index, plan in enumerate(fleet.every_plan) if plan.deployments),
     ]
-
-
-def budget_note(fleet: FleetPlan) -> str:
-    """The budget, where one was said, and whether it is kept."""
-    if fleet.budget_usd_per_hour is None:
-        return ""
-    return f"{'within' if fleet.is_within_budget else 'over'} the budget of {budget_words(fleet.budget_usd_per_hour)}"
 
 
 def model_fact(fleet: FleetPlan, index: int, plan: ServicePlan) -> Fact:
@@ -221,37 +216,27 @@ def region_priority(fleet: FleetPlan, otherwise: int) -> int:
     return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.every_plan) else otherwise
 
 
-OWNED = "owned"
-DATA_COLUMNS = (
-    "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
-    "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
-)  # fmt: skip
-NO_ANSWER = "nothing serves it"
-
-
 def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     """The cells of one model."""
     d = plan.deployments[0] if plan.deployments else None
     shares = bool(tenancies(fleet, index))
-    cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
-    cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
-    cells |= {"price_as_of": None if d is None else d.stated_price_day}
-    cells |= {"name": name_of(fleet, index) + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
-    return cells | (
-        answer_cells(d, plan.confidence)
-        if d is not None
-        else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER}
-    )
-
-
-ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare", "range", "binds")
+    return {
+        **{key: getattr(d, key, None) for key in DATA_COLUMNS},
+        "model": plan.model,
+        "rate_requests_per_s": plan.rate_requests_per_s,
+        "shares": shares,
+        "price_as_of": d and d.stated_price_day,
+        "name": name_of(fleet, index) + ("*" if shares else ""),
+        "asked": amount(plan.rate_requests_per_s),
+        **(NO_ANSWER if d is None else answer_cells(d, plan.confidence)),
+    }
 
 
 def answer_cells(d: RentedService, confidence: float) -> dict[str, object]:
     """Machines and price of a model's own deployment."""
     return {
         "price": marked(d, usd(d.usd_per_hour)),
-        "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
+        "machines": short_machines(d),
         "where": place(d),
         "bought": kind(d),
         "gpus": gpus(d),
@@ -262,54 +247,43 @@ def answer_cells(d: RentedService, confidence: float) -> dict[str, object]:
     }
 
 
+OWNED = "owned"
+DATA_COLUMNS = (
+    "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
+    "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
+)  # fmt: skip
+NO_ANSWER = {
+    **dict.fromkeys(("price", "where", "bought", "gpus", "shape", "spare", "range", "binds"), "-"),
+    "machines": "nothing serves it",
+}
+
+
 def shared_table(fleet: FleetPlan) -> Table:
     """Machines that hold replicas of several models."""
-    columns = [
-        Column("price", "$/h", align="right"),
-        Column("bought", "price", where="text", qualifies=True),
-        Column("price_kind", "price kind", where="data"),
-        Column("machines", "machines"),
-        Column("where", "region", priority=region_priority(fleet, 1), where="text"),
-        Column("region", "region", where="data"),
-        Column("tenants", "replicas", wraps=True),
-        Column("idle_gpus", "idle GPUs", align="right"),
+    columns: Columns[SharedDeployment] = [
+        number("$/h", lambda s: marked(s, usd(s.usd_per_hour))),
+        column("price", lambda s: s.price_kind.replace("_", " "), qualifies=True),
+        column("machines", short_machines),
+        column("region", place, priority=region_priority(fleet, 1)),
+        column(
+            "replicas",
+            lambda s: "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
+            wraps=True,
+        ),
+        number("idle GPUs", lambda s: s.idle_gpus),
     ]
-    return Table(columns, [shared_row(fleet, s) for s in fleet.shared], "Shared machines")
-
-
-def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
-    """The cells of one set of shared machines."""
-    return {
-        "price": marked(s, usd(s.usd_per_hour)),
-        "bought": s.price_kind.replace("_", " "),
-        "price_kind": s.price_kind,
-        "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
-        "region": s.region,
-        "where": place(s),
-        "tenants": "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
-        "idle_gpus": str(s.idle_gpus),
-    }
-
-
-def held_line(fleet: FleetPlan) -> list[str]:
-    """How surely each model holds, and which err together."""
-    if fleet.held_together is None:
-        return []
-    each = ", ".join(f"{name_of(fleet, i)} {percent(c)}" for i, c in enumerate(fleet.held_confidences))
-    return [f"Holds: {each}; copies of one engine on one GPU err together, all others apart."]
+    return Table.of(fleet.shared, columns, "Shared machines")
 
 
 def notes(fleet: FleetPlan, today: date | None) -> list[str]:
-    """What is to be said of each model once, prices with dates, the hash."""
-    said = dict.fromkeys(note for plan in fleet.every_plan for note in plan.notes)
-    own = [f"{note.rstrip('.')}." for note in dict.fromkeys((*fleet.notes, *said))]
-    assumed = dict.fromkeys(
-        line for plan in fleet.every_plan for line in (*preferred_line(plan.inputs), *assumed_line(plan))
-    )
+    """What is to be said of each model once, how surely each holds, prices with dates, the hash."""
+    said = dict.fromkeys((*fleet.notes, *(note for plan in fleet.every_plan for note in plan.notes)))
+    each = ", ".join(f"{name_of(fleet, i)} {percent(c)}" for i, c in enumerate(fleet.held_confidences))
+    held = [f"Holds: {each}; copies of one engine on one GPU err together, all others apart."]
     return [
-        *own,
-        *held_line(fleet),
-        *assumed,
+        *(f"{note.rstrip('.')}." for note in said),
+        *([] if fleet.held_together is None else held),
+        *dict.fromkeys(x for plan in fleet.every_plan for x in (*preferred_line(plan.inputs), *assumed_line(plan))),
         *dated_sources(fleet.price_sources, today),
         f"Hash of inputs and prices: {fleet.input_hash}.",
     ]

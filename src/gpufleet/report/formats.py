@@ -76,13 +76,8 @@ def escaped(text: str) -> str:
 
 
 def page_as_csv(page: Page) -> str:
-    """The first table as RFC 4180, full precision, unknown as an empty cell."""
-    return table_as_csv(page.tables[0]) if page.tables else ""
-
-
-def table_as_csv(table: Table) -> str:
-    """One table with its data columns; numbers are not rounded."""
-    return as_csv(*table_as_data(table))
+    """The data columns of the first table as RFC 4180, full precision, unknown as an empty cell."""
+    return as_csv(*table_as_data(page.tables[0])) if page.tables else ""
 
 
 def page_as_frame(page: Page) -> Any:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogPlane, drawn_lines
 from gpufleet.report.cost_plot import CostPlot, CostPoint, Ends, cost_picture, undominated
-from gpufleet.report.log_plane import LogPlane, drawn_lines
-from gpufleet.report.numbers import amount, duration, usd
+from gpufleet.report.numbers import duration, usd
 from gpufleet.report.page import Column, Picture, Row, Table
-from gpufleet.report.rented import marked
+from gpufleet.report.rented import gpus, marked, short_machines
 from gpufleet.report.service_tables import bought, bought_columns
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan
@@ -71,13 +71,25 @@ def front_table(plan: ServePlan, front: Front, width: int) -> Table:
         Column("shape", "replicas", priority=1),
         Column("grade", "grade", priority=2),
     ]
+    rows: list[Row] = [
+        {
+            "mark": mark,
+            "price": marked(d, usd(d.usd_per_hour)),
+            "bought": bought(d),
+            "latency": duration(d.latency[front.figure].value),
+            "machines": short_machines(d),
+            "shape": f"{d.replicas}x {d.layout} {d.weight_format}",
+            "grade": d.grade,
+        }
+        for mark, d in zip(chart.marks, front.points, strict=True)
+    ]
     note = (
         "No other candidate is both cheaper and faster. Numbers: rows of the ranking, the others of them as "
         f"'{OTHER}' (open dots). Each has only as many machines as it needs."
     )
     return Table(
         columns,
-        [front_row(mark, d, front.figure) for mark, d in zip(chart.marks, front.points, strict=True)],
+        rows,
         f"Cost against {front.figure}: the front (log-log, $/h across)",
         [note],
         drawing=drawn_lines(plane, [*dots, *letters], width, usd, duration),
@@ -125,25 +137,12 @@ def service_point(d: RentedService, figure: str, mark: str, is_best: bool) -> Co
     return CostPoint(d.usd_per_hour, latency.value, None, ends(latency), mark, called(d), is_best)
 
 
+def called(d: RentedMachines) -> str:
+    """GPUs and cloud: what a manager calls it."""
+    return f"{gpus(d)}, {d.cloud}"
+
+
 def ends(figure: Figure) -> Ends | None:
     """The range of a figure, where it has one."""
     low, high = figure.low, figure.high
     return None if low is None or high is None or math.isinf(high) else (low, high)
-
-
-def called(d: RentedMachines) -> str:
-    """GPUs and cloud: what a manager calls it."""
-    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}, {d.cloud}"
-
-
-def front_row(mark: str, d: Deployment, figure: str) -> Row:
-    """One point of the front."""
-    return {
-        "mark": mark,
-        "price": marked(d, usd(d.usd_per_hour)),
-        "bought": bought(d),
-        "latency": duration(d.latency[figure].value),
-        "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
-        "shape": f"{d.replicas}x {d.layout} {d.weight_format}",
-        "grade": d.grade,
-    }

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LinearAxis, time_ticks
 from gpufleet.report.controls import printable
-from gpufleet.report.linear_axis import LinearAxis, time_ticks
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
+from gpufleet.report.svg import svg_document, written
 from gpufleet.results.schedule import ScheduledPool, ScheduledRun, SchedulePlan
 from gpufleet.units import DAY
 
@@ -61,32 +62,14 @@ def gantt_picture(plan: SchedulePlan) -> Picture | None:
 
 
 def svg_of(canvas: Canvas) -> str:
-    """One picture that also stands alone."""
-    plan, width = canvas.plan, canvas.width
+    """One picture that also stands alone, with the day on which the schedule begins, where it has one."""
+    plan = canvas.plan
     used = [pool for pool in plan.pools if any(run.pool == pool.pool for run in plan.runs)]
     height = TOP + (len(plan.runs) + len(used)) * ROW_PX + BOTTOM
-    parts = [
-        f'<svg class="gantt" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">',
-        f"<title>Jobs over time</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}"/>',
-        written(8, 20, f"Jobs over time{since(plan)}", "head"),
-        written(8, 38, KEY, "soft"),
-        *ticks(canvas, height),
-        *rows(canvas, used),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def written(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
-
-
-def since(plan: SchedulePlan) -> str:
-    """The day on which it begins, where it has one."""
-    return "" if plan.start is None else plan.start.strftime(" from %d %b %Y")
+    since = "" if plan.start is None else plan.start.strftime(" from %d %b %Y")
+    heads = [written(8, 20, f"Jobs over time{since}", "head"), written(8, 38, KEY, "soft")]
+    parts = [*heads, *ticks(canvas, height), *rows(canvas, used)]
+    return svg_document("gantt", canvas.width, height, "Jobs over time", STYLE, parts)
 
 
 def ticks(canvas: Canvas, height: int) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
-from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -22,36 +21,42 @@ from gpufleet.report.numbers import (
     usd_per_hour,
 )
 from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
-from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.price_lines import undated_line, unmeasured_line
 from gpufleet.report.ranges import ranged_by, ranged_figure, ranged_time
-from gpufleet.report.ranking import OUTDATED, PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
+    OUTDATED,
+    PRICE_DAYS,
     about,
+    are_regions_asked,
+    kind,
+    machine_cells,
     machines,
     machines_texts,
     marked,
     range_legend,
+    ranking,
     rented_fact,
     rented_words,
     surer,
     tight_row,
     titled,
+    undated_line,
+    unmeasured_line,
     until_line,
+    varied_columns,
     verdict,
     verdict_fact,
 )
 from gpufleet.report.screen import (
     NOT_TO_BE_HAD,
     NUM_REASONS,
-    ask_line,
-    price_day_lines,
     price_table,
+    screen_notes,
     screen_ranking,
     screen_rejections,
 )
-from gpufleet.report.search import notes_of, preferred_line, rejection_table, spread_words
+from gpufleet.report.search import inputs_table, notes_of, rejection_table, spread_words
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.units import DAY
@@ -68,6 +73,7 @@ BINDING = {
     "cost_of_few": "Without a deadline few GPUs of a type are tried: no number of them costs clearly less.",
 }
 SEED_RULE = "seed rule"
+SPOT_PLAYS = "Starts that are refused: ask 'gpufleet spot PLAN.json --deadline TIME'."
 ASSUMED_WORDS = {
     "engine": "engine {}",
     "stack": "{}",
@@ -113,11 +119,15 @@ class OwnColumns:
 
 @dataclass(frozen=True)
 class OwnReasons:
-    """Lines of a kind of model: how replicas lie, what they work on at a time, and what all get done."""
+    """Lines of a kind of model: how replicas lie, what they work on at a time, and what all get done.
+
+    `hazards`: what it says where others say what spot costs them.
+    """
 
     layout: str
     batches: str
     throughput: str
+    hazards: Sequence[str] | None = None
 
 
 P_contra = TypeVar("P_contra", bound=JobPlan, contravariant=True)
@@ -141,7 +151,6 @@ class JobWords(Generic[P_contra]):
     formulas: Sequence[tuple[str, str]]
     started: Callable[[P_contra], list[Table]] = lambda _: []
     tried: str = "layouts"
-    hazards: Callable[[P_contra, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
     spot_or_not: Callable[[P_contra], list[str]] = lambda plan: dearer_spot(plan)
     limits: Callable[[P_contra], list[Table]] = lambda _: []
     terms: Callable[[P_contra], list[Table]] = lambda _: []
@@ -169,7 +178,8 @@ def job_page(
     beside = [" ".join(said)] if said else []
     if plan.deployments and is_screen(details):
         tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
-        return Page(headline(plan, words), tables, screen_notes(plan, today), beside)
+        notes = screen_notes(plan, plan.notes, assumed_line(plan), today)
+        return Page(headline(plan, words), tables, notes, beside)
     tables = answer_tables(plan, words, width) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
@@ -182,10 +192,9 @@ def screen_tables(
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
     has_limits = Detail.LIMITS in details
-    why = why_table(plan, words) if has_limits else lines_table("Why this one", short_reasons(plan, words))
+    brief = [] if has_limits else [lines_table("Why this one", short_reasons(plan, words))]
     return [
-        why,
-        *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
+        *(brief or [why_table(plan, words), cost_table(plan, words)]),
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows or words.screen_rows),
         *words.started(plan),
         *screen_rejections(plan.rejections, details, width),
@@ -200,17 +209,26 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
     surer = [] if steady is None else [f"{kept(steady, d)} is in time at 90% too: {usd(steady.usd.value)}."]
     lines = [
         own.layout,
-        f"Done in {ranged_time(d.finish_s)}, {ranged_by(d.usd, usd, '-')}{each_run(plan, d)}.",
+        f"Done in {ranged_time(d.finish_s)}, {ranged_usd(d.usd)}{each_run(plan, d)}.",
         own.batches,
-        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
-        grade_line(d.grade),
-        *words.hazards(plan, d),
-        *until_line(d),
-        *paid_lines(plan, d),
-        *surer,
+        *common_reasons(plan, own, surer),
         *words.spot_or_not(plan),
     ]
     return lines[:NUM_REASONS]
+
+
+def common_reasons(plan: JobPlan, own: OwnReasons, surer: Sequence[str], throughput: Sequence[str] = ()) -> list[str]:
+    """What binds, what it rests on, hazards, what is paid beside the work, and what is in time more surely."""
+    d = plan.deployments[0]
+    return [
+        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
+        *throughput,
+        grade_line(d.grade),
+        *(spot_lines(plan, d) if own.hazards is None else own.hazards),
+        *until_line(d),
+        *paid_lines(d),
+        *surer,
+    ]
 
 
 def kept(steady: RentedJob, answer: RentedJob) -> str:
@@ -219,30 +237,17 @@ def kept(steady: RentedJob, answer: RentedJob) -> str:
     return f"{machines(steady)}{bought}"
 
 
-def screen_notes(plan: JobPlan, today: date | None) -> list[str]:
-    """What is said of the question, what was assumed, the price's day, and what may be asked next."""
-    sentences = [f"{note.rstrip('.')}." for note in plan.notes]
-    prices = price_day_lines(plan.price_sources, plan.deployments[0], today)
-    return [*sentences, *preferred_line(plan.inputs), *assumed_line(plan), *prices, ask_line(())]
-
-
 def job_rows_page(plan: P, words: JobWords[P]) -> Page:
     """The ranking alone: what a CSV holds."""
     return Page(headline(plan, words), [ranking_table(plan, words.columns(plan))])
 
 
 def answer_tables(plan: P, words: JobWords[P], width: int) -> list[Table]:
-    """Reasons, costs, ranking and start of a plan that has an answer."""
-    costs = cost_table(plan, words.work(plan), words.unit_costs(plan))
-    ranking = ranking_table(plan, words.columns(plan), width)
-    return [why_table(plan, words), costs, with_picture(ranking, plan), *words.started(plan)]
-
-
-def with_picture(ranking: Table, plan: JobPlan) -> Table:
-    """The ranking with its rows drawn; what draws them is loaded then."""
+    """Reasons, costs, ranking and start of a plan that has an answer; what draws its rows is loaded then."""
     from gpufleet.report.front import job_picture
 
-    return replace(ranking, picture=job_picture(plan))
+    ranking = replace(ranking_table(plan, words.columns(plan), width), picture=job_picture(plan))
+    return [why_table(plan, words), cost_table(plan, words), ranking, *words.started(plan)]
 
 
 def facts_of(plan: P, words: JobWords[P]) -> list[Fact]:
@@ -303,14 +308,6 @@ def why_nothing(plan: JobPlan) -> str:
     first = next(telling, next(had, plan.rejections[0]))
     missed = "meets the deadline" if first.code in LATE else "can do this job as asked"
     return f"no machine on offer {missed}. {first.reason[:1].upper()}{first.reason[1:]} (nearest: {first.best})."
-
-
-SPOT_PLAYS = "Starts that are refused: ask 'gpufleet spot PLAN.json --deadline TIME'."
-
-
-def kind(d: RentedJob) -> str:
-    """The price kind in words."""
-    return d.price_kind.replace("_", " ")
 
 
 def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
@@ -381,7 +378,7 @@ def evidence(d: RentedJob) -> str:
     return f"{d.interruption}/mo" if is_band(d) else "assumed"
 
 
-def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
+def paid_lines(d: RentedJob) -> list[str]:
     """What is paid though the machines do not work on this job."""
     if d.paid_s.value <= d.used_s.value:
         return []
@@ -400,31 +397,19 @@ def each_run(plan: JobPlan, d: RentedJob) -> str:
     return f" each run; {about(d)}{usd(d.usd_per_month)} a month at {often}"
 
 
-def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
-    """What a month of jobs costs, where the job comes again."""
-    if d.usd_per_month is None or plan.period_s is None:
-        return []
-    return [{"name": f"per month, one job every {duration(plan.period_s)}", "value": usd(d.usd_per_month)}]
-
-
-def tight_line(plan: JobPlan) -> list[str]:
-    """Where the answer is late at the high end of its range: the cheapest row that is not."""
-    prices = [usd(d.usd.value) for d in plan.deployments]
-    return tight_row(plan.deployments, prices, "late at the high end of its range", "is in time", plan.confidence)
-
-
-def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
-    """Finish and cost of the answer, and what its units cost, with their ranges."""
-    d = plan.deployments[0]
+def cost_table(plan: P, words: JobWords[P]) -> Table:
+    """Finish and cost of the answer, of a month where the job comes again, and what its units cost, with ranges."""
+    d, period_s = plan.deployments[0], plan.period_s
     columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
-    rows: list[Row] = [
-        {"name": "finish", "value": ranged_time(d.finish_s)},
-        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
-        {"name": "cost", "value": ranged_usd(d.usd)},
-        *month_rows(plan, d),
+    rows = [
+        ("finish", ranged_time(d.finish_s)),
+        ("time paid per machine", ranged_time(d.paid_s)),
+        ("cost", ranged_usd(d.usd)),
     ]
-    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in unit_costs.items() if figure is not None]
-    return Table(columns, rows, title)
+    if d.usd_per_month is not None and period_s is not None:
+        rows.append((f"per month, one job every {duration(period_s)}", usd(d.usd_per_month)))
+    rows += [(name, ranged_usd(figure)) for name, figure in words.unit_costs(plan).items() if figure is not None]
+    return Table.of_cells(columns, rows, words.work(plan))
 
 
 def ranged_usd(figure: Figure) -> str:
@@ -509,21 +494,15 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str, confide
 
 
 def why_table(plan: P, words: JobWords[P]) -> Table:
-    """The reasons for the answer, a line each, from how replicas and batches lie to what it rests on."""
-    d, own = plan.deployments[0], words.reasons(plan)
-    lines = [
-        own.layout,
-        own.batches,
-        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
-        f"Total throughput: {own.throughput}.",
-        grade_line(d.grade),
-        *words.hazards(plan, d),
-        *until_line(d),
-        *paid_lines(plan, d),
-        *tight_line(plan),
-        *words.spot_or_not(plan),
-    ]
-    return lines_table("Why this one", lines)
+    """The reasons for the answer, a line each, from how replicas and batches lie to what it rests on.
+
+    Where it is late at the high end of its range: the cheapest row that is not.
+    """
+    own, prices = words.reasons(plan), [usd(d.usd.value) for d in plan.deployments]
+    late = "late at the high end of its range"
+    surer = tight_row(plan.deployments, prices, late, "is in time", plan.confidence)
+    common = common_reasons(plan, own, surer, [f"Total throughput: {own.throughput}."])
+    return lines_table("Why this one", [own.layout, own.batches, *common, *words.spot_or_not(plan)])
 
 
 def assumed_line(plan: JobPlan) -> list[str]:
@@ -546,11 +525,6 @@ def any_reasons(plan: JobPlan) -> OwnReasons:
     )
 
 
-def any_unit_cost(plan: JobPlan) -> tuple[float, str]:
-    """What a thousand requests cost."""
-    return plan.deployments[0].usd_per_thousand_requests.value, "per 1,000 requests"
-
-
 def any_columns(plan: JobPlan) -> OwnColumns:
     """Replicas, and what a thousand requests cost."""
     replicas = [f"{count(d.replicas)}x" for d in plan.deployments]
@@ -561,7 +535,7 @@ def any_columns(plan: JobPlan) -> OwnColumns:
 ANY_JOB = JobWords[JobPlan](
     asked=lambda plan: f"{count(plan.requests)} requests of {plan.model}",
     work=lambda plan: f"{count(plan.requests)} requests",
-    unit_cost=any_unit_cost,
+    unit_cost=lambda plan: (plan.deployments[0].usd_per_thousand_requests.value, "per 1,000 requests"),
     unit_costs=lambda plan: {"$/1,000 requests": plan.deployments[0].usd_per_thousand_requests},
     reasons=any_reasons,
     columns=any_columns,

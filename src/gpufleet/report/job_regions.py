@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from gpufleet.report.numbers import amount, duration, plural, ranged, significant, usd
+from gpufleet.report.numbers import amount, duration, or_dash, plural, ranged, significant, usd
 from gpufleet.report.numbers import usd_per_hour as per_hour
-from gpufleet.report.page import Column, Fact, Page, Row, Table, lines_table
+from gpufleet.report.page import Columns, Fact, Page, Table, column, lines_table, number
 from gpufleet.report.ranges import ranged_by
 from gpufleet.report.region_map import drawn_map
 from gpufleet.report.regions import MOST_REGIONS, rejected
@@ -34,9 +35,10 @@ def job_regions_page(plan: JobRegionPlan, num_rows: int | None = None) -> Page:
         *([] if best is None else [prices_table(shown), *carbon_tables(best, run)]),
         moved_table(plan, best),
     ]
-    said, first = list(closing_notes(plan)), "run a first part there, and the rest if it is as fast as its plan says."
-    step = first if best is not None else "change what is named below by as much, and ask again."
-    return Page(headline(plan, run), tables, said, [question(plan)], facts(plan, run), title(plan), step)
+    step = "run a first part there, and the rest if it is as fast as its plan says."
+    step = step if best is not None else "change what is named below by as much, and ask again."
+    notes, found = closing_notes(plan), facts(plan, run)
+    return Page(headline(plan, run), tables, notes, [question(plan)], found, title(plan), step)
 
 
 def title(plan: JobRegionPlan) -> str:
@@ -52,13 +54,27 @@ def facts(plan: JobRegionPlan, run: Sequence[JobRegionRow]) -> list[Fact]:
     best = plan.answer
     if best is None or best.usd is None:
         return []
-    done = [] if best.done_s is None else [Fact("Done in", duration(best.done_s.value))]
     return [
         Fact("Region", place_words(best), f"{machines_words(best)}, {kind_words(best)}"),
         Fact("Cost, 80% range", f"{usd(best.usd.low)} to {usd(best.usd.high)}"),
-        *done,
+        *([] if best.done_s is None else [Fact("Done in", duration(best.done_s.value))]),
         *([Fact("Dearest region", usd(cost(run[-1])), place_words(run[-1]))] if len(run) > 1 else []),
     ]
+
+
+def place_words(row: JobRegionRow) -> str:
+    """A cloud and a region."""
+    return f"{row.cloud} {region_name(row.region)}"
+
+
+def machines_words(row: JobRegionRow) -> str:
+    """How many of which machines."""
+    return "" if row.machines is None else f"{amount(row.machines.instance_count)}x {row.machines.instance}"
+
+
+def kind_words(row: JobRegionRow) -> str:
+    """How they are bought."""
+    return "" if row.machines is None else row.machines.price_kind.replace("_", " ")
 
 
 def question(plan: JobRegionPlan) -> str:
@@ -96,26 +112,6 @@ def cost(row: JobRegionRow) -> float:
     return math.inf if row.usd is None else row.usd.value
 
 
-def about_row(row: JobRegionRow) -> str:
-    """The mark of a price that was estimated."""
-    return "" if row.machines is None else about(row.machines)
-
-
-def place_words(row: JobRegionRow) -> str:
-    """A cloud and a region."""
-    return f"{row.cloud} {region_name(row.region)}"
-
-
-def machines_words(row: JobRegionRow) -> str:
-    """How many of which machines."""
-    return "" if row.machines is None else f"{amount(row.machines.instance_count)}x {row.machines.instance}"
-
-
-def kind_words(row: JobRegionRow) -> str:
-    """How they are bought."""
-    return "" if row.machines is None else row.machines.price_kind.replace("_", " ")
-
-
 def change_tables(changes: Sequence[LeastChange]) -> list[Table]:
     """What would have to give way, each limit by itself."""
     if not changes:
@@ -135,67 +131,56 @@ def rounded_up(needed: float) -> str:
 
 
 def regions_table(plan: JobRegionPlan, run: Sequence[JobRegionRow], shown: Sequence[JobRegionRow]) -> Table:
-    """Regions that run the job; how many others do not, and why."""
-    columns = [
-        Column("cost", "job cost", align="right", where="text"),
-        *(Column(name, name, where="data") for name in ("usd", "usd_low", "usd_high")),
-        Column("region", "region", wraps=True),
-        Column("machines", "machines", wraps=True),
-        Column("gpu", "gpu", where="data"),
-        Column("price_kind", "price", qualifies=True),
-        Column("done_s", "done in", duration, align="right"),
-        Column("kg_co2e", "kg CO2e", lambda kg: "unknown" if kg is None else significant(kg), align="right"),
-        Column("moved_usd", "moved", usd, align="right", where="everywhere" if is_moving(shown) else "data"),
-        Column("country", "country", lambda name: name or "unknown", where="data"),
+    """Regions that run the job, with what copies cost where that is worth a column; how many others do not, and why."""
+    is_moving = any((row.moved_usd or 0.0) > WORTH_SAYING * cost(row) for row in shown)
+    columns: Columns[JobRegionRow] = [
+        number("job cost", cost_words, key="cost", where="text"),
+        column("usd", cost, where="data"),
+        column("usd_low", lambda row: row.usd and row.usd.low, where="data"),
+        column("usd_high", lambda row: row.usd and row.usd.high, where="data"),
+        column("region", place_words, wraps=True),
+        column("machines", machines_words, wraps=True),
+        column("gpu", lambda row: "" if row.machines is None else row.machines.gpu, where="data"),
+        column("price", kind_words, key="price_kind", qualifies=True),
+        number("done in", lambda row: row.done_s and row.done_s.value, key="done_s", show=duration),
+        number("kg CO2e", lambda row: row.g_co2e and row.g_co2e.value / KILO, key="kg_co2e", show=significant),
+        number(
+            "moved", lambda row: row.moved_usd, key="moved_usd", show=usd, where="everywhere" if is_moving else "data"
+        ),
+        column("country", lambda row: row.country, where="data"),
     ]
     more = f"{len(run) - len(shown)} more run it, dearer; -o json and -o csv have all"
-    return Table(
+    return Table.of(
+        shown,
         columns,
-        [region_line(row) for row in shown],
         "Regions that run the job, cheapest first",
-        notes=[*([more] if len(run) > len(shown) else []), *rejected(plan.regions)],
+        [*([more] if len(run) > len(shown) else []), *rejected(plan.regions)],
         chosen=0 if shown else None,
         empty="no region does",
         picture=drawn_map(plan.regions, "Where it runs: regions that were looked at"),
     )
 
 
-def is_moving(shown: Sequence[JobRegionRow]) -> bool:
-    """Whether copies are a part of the cost that is worth a column."""
-    return any((row.moved_usd or 0.0) > WORTH_SAYING * cost(row) for row in shown)
-
-
-def region_line(row: JobRegionRow) -> Row:
-    """One region."""
-    return {
-        "cost": about_row(row) + usd(cost(row)),
-        "usd": cost(row),
-        "usd_low": None if row.usd is None else row.usd.low,
-        "usd_high": None if row.usd is None else row.usd.high,
-        "region": place_words(row),
-        "machines": machines_words(row),
-        "gpu": "" if row.machines is None else row.machines.gpu,
-        "price_kind": kind_words(row),
-        "done_s": None if row.done_s is None else row.done_s.value,
-        "kg_co2e": None if row.g_co2e is None else row.g_co2e.value / KILO,
-        "moved_usd": row.moved_usd,
-        "country": row.country,
-    }
+def cost_words(row: JobRegionRow) -> str:
+    """What the job costs, with the mark of a price that was estimated."""
+    return ("" if row.machines is None else about(row.machines)) + usd(cost(row))
 
 
 def prices_table(shown: Sequence[JobRegionRow]) -> Table:
     """What an hour of one machine costs in each region, by kind, with what is said of spot there."""
-    kinds = [kind for kind in SHOWN_KINDS if any(price_of(row, kind) for row in shown)]
-    columns = [
-        Column("region", "region", wraps=True),
-        Column("machine", "machine", wraps=True),
-        *(Column(kind, SHOWN_KINDS[kind], price_words, align="right") for kind in kinds),
-        Column("taken", "taken/mo", align="right"),
-        Column("zones", "zones", align="right", priority=1),
+    hourly, taken = or_dash(lambda p: per_hour(p.usd_per_hour)), or_dash(lambda spot: spot.interruption or "unknown")
+    columns: Columns[JobRegionRow] = [
+        column("region", place_words, wraps=True),
+        column("machine", lambda row: "" if row.machines is None else row.machines.instance, wraps=True),
+        *(
+            number(name, partial(price_of, kind=kind), show=hourly)
+            for kind, name in SHOWN_KINDS.items()
+            if any(price_of(row, kind) for row in shown)
+        ),
+        number("taken/mo", partial(price_of, kind=SPOT), show=taken),
+        number("zones", lambda row: row.num_zones, show=or_dash(str), priority=1),
     ]
-    return Table(
-        columns, [price_line(row, kinds) for row in shown], "An hour of one of these machines, as it is bought"
-    )
+    return Table.of(shown, columns, "An hour of one of these machines, as it is bought")
 
 
 def price_of(row: JobRegionRow, kind: str) -> KindPrice | None:
@@ -203,83 +188,49 @@ def price_of(row: JobRegionRow, kind: str) -> KindPrice | None:
     return next((price for price in row.prices if price.price_kind == kind), None)
 
 
-def price_words(price: float | None) -> str:
-    """A price, or that none is known."""
-    return "-" if price is None else per_hour(price)
-
-
-def price_line(row: JobRegionRow, kinds: Sequence[str]) -> Row:
-    """One region."""
-    prices = {kind: price_of(row, kind) for kind in kinds}
-    spot = price_of(row, SPOT)
-    return {
-        "region": place_words(row),
-        "machine": "" if row.machines is None else row.machines.instance,
-        **{kind: None if price is None else price.usd_per_hour for kind, price in prices.items()},
-        "taken": "-" if spot is None else spot.interruption or "unknown",
-        "zones": "-" if row.num_zones is None else row.num_zones,
-    }
-
-
 def carbon_tables(best: JobRegionRow, run: Sequence[JobRegionRow]) -> list[Table]:
-    """Electricity and carbon of the job where it runs, and the region that emits least."""
-    lines = [*own_carbon(best), *cleanest_line(best, run)]
+    """Electricity and carbon of the job where it runs; the region that emits least, and what it costs more."""
+    lines, grams = [], best.g_co2e
+    if best.kwh is not None:
+        lines.append(f"{place_words(best)}: {ranged(best.kwh.value, best.kwh.low, best.kwh.high, 'kWh')}")
+        known = ""
+        if grams is not None:
+            kg = ranged(grams.value, grams.low, grams.high, "kg CO2e", KILO)
+            known = f", {kg} ({best.grid_source} {best.grid_year})"
+        lines[0] += known or "; its grid is not known"
+    emitted = [(row.g_co2e.value, row) for row in run if row.g_co2e is not None]
+    least_g, least = min(emitted, key=lambda pair: pair[0], default=(0.0, best))
+    if least is not best:
+        more = f"{usd(cost(least) - cost(best))} more"
+        lines.append(f"least of all: {place_words(least)}, {significant(least_g / KILO)} kg CO2e for {more}")
     return [lines_table("Electricity and carbon of the job", lines)] if lines else []
-
-
-def own_carbon(best: JobRegionRow) -> Iterator[str]:
-    """Of the chosen region."""
-    if best.kwh is None:
-        return
-    kwh = ranged(best.kwh.value, best.kwh.low, best.kwh.high, "kWh")
-    if best.g_co2e is None:
-        yield f"{place_words(best)}: {kwh}; its grid is not known"
-        return
-    grams = best.g_co2e
-    kg = ranged(grams.value, grams.low, grams.high, "kg CO2e", KILO)
-    yield f"{place_words(best)}: {kwh}, {kg} ({best.grid_source} {best.grid_year})"
-
-
-def cleanest_line(best: JobRegionRow, run: Sequence[JobRegionRow]) -> Iterator[str]:
-    """The region that emits least, and what it costs more."""
-    known = [row for row in run if row.g_co2e is not None]
-    least = min(known, key=lambda row: row.g_co2e.value if row.g_co2e else math.inf, default=None)
-    if least is None or least.g_co2e is None or least is best:
-        return
-    more = f"{usd(cost(least) - cost(best))} more"
-    yield f"least of all: {place_words(least)}, {significant(least.g_co2e.value / KILO)} kg CO2e for {more}"
 
 
 def moved_table(plan: JobRegionPlan, best: JobRegionRow | None) -> Table:
     """Copies of weights and data, and results that leave."""
     moved = plan.moved
-    data = "data of unknown size (--data SIZE)" if moved.data_bytes is None else f"data {gb(moved.data_bytes)}"
-    come = f"weights {gb(moved.weights_bytes)} and {data} come in"
+    weights, results = (f"{significant(size / GB)} GB" for size in (moved.weights_bytes, moved.results_bytes))
+    data = (
+        f"{significant(moved.data_bytes / GB)} GB" if moved.data_bytes is not None else "of unknown size (--data SIZE)"
+    )
+    come = f"weights {weights} and data {data} come in"
     said = "from outside of all clouds, free; --data-in REGION says where they lie"
     come += f", {said}" if moved.lies_in is None else f" from {moved.lies_in}"
     to = "leave" if moved.lies_in is None else f"go back to {moved.lies_in}"
-    lines = [come, f"results of {gb(moved.results_bytes)} {to}"]
+    lines = [come, f"results of {results} {to}"]
     if best is not None:
-        lines.append(f"in all, from and to {place_words(best)}: {moved_words(best)}")
+        unknown = "" if best.is_moved_known else "; what leaves has no known price"
+        paid = f"{usd(best.moved_usd or 0.0)} of the job cost{unknown}"
+        lines.append(f"in all, from and to {place_words(best)}: {paid}")
     return lines_table("What moves", lines)
 
 
-def moved_words(best: JobRegionRow) -> str:
-    """What all copies cost."""
-    known = f"{usd(best.moved_usd or 0.0)} of the job cost"
-    return known if best.is_moved_known else f"{known}; what leaves has no known price"
-
-
-def gb(size_bytes: float) -> str:
-    """A size as clouds bill it."""
-    return f"{significant(size_bytes / GB)} GB"
-
-
-def closing_notes(plan: JobRegionPlan) -> Iterator[str]:
+def closing_notes(plan: JobRegionPlan) -> list[str]:
     """What figures rest on, and what they leave out."""
-    for note in plan.notes:
-        yield f"{note.rstrip('.')}."
-    if any(row.played is not None for row in plan.regions):
-        yield "Spot is played over drawn markets with on demand as the net, as 'gpufleet spot PLAN.json' plays it."
-    yield "Machines and times are those of the plan; for more of them plan again with --rows 50, or other --clouds."
-    yield from dated_sources(plan.price_sources, None)
+    played = "Spot is played over drawn markets with on demand as the net, as 'gpufleet spot PLAN.json' plays it."
+    return [
+        *(f"{note.rstrip('.')}." for note in plan.notes),
+        *([played] if any(row.played is not None for row in plan.regions) else []),
+        "Machines and times are those of the plan; for more of them plan again with --rows 50, or other --clouds.",
+        *dated_sources(plan.price_sources, None),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gpufleet.report.page import Command, Table
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 END = "END"
 

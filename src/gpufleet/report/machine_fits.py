@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.report.numbers import count, plural
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Columns, Page, Table, column, data, number
 from gpufleet.results.machine_fits import MachineFits, ModelOnMachines
 from gpufleet.units import GIGA
 
@@ -24,28 +24,16 @@ def headline(found: MachineFits) -> str:
 
 def models_table(found: MachineFits) -> Table:
     """A row for each model."""
-    columns = [
-        Column("model", "model"),
-        Column("billions", "params (B)", align="right", where="text"),
-        Column("num_parameters", "num_parameters", where="data"),
-        Column("num_active_parameters", "num_active_parameters", where="data"),
-        Column("weights", "weights", where="text"),
-        Column("weight_format", "weight_format", where="data"),
-        Column("shape", "per machine", where="text"),
-        Column("layout", "layout", where="data"),
-        Column("copies_per_machine", "copies_per_machine", where="data"),
-        Column("users", "users", count, "right"),
+    columns: Columns[ModelOnMachines] = [
+        column("model", lambda row: row.model),
+        number("params (B)", lambda row: f"{row.num_parameters / GIGA:,.1f}", where="text"),
+        *data("num_parameters", "num_active_parameters"),
+        column("weights", lambda row: row.weight_format + ("" if row.is_stored_format else "*"), where="text"),
+        *data("weight_format"),
+        column("per machine", lambda row: f"{row.copies_per_machine}x {row.layout}", where="text"),
+        *data("layout", "copies_per_machine"),
+        number("users", lambda row: row.users, show=count),
     ]
     lower = any(not row.is_stored_format for row in found.rows)
     notes = ["*: below the checkpoint's own format; what it costs in quality is for you to measure."] if lower else []
-    return Table(columns, [row_of(row) for row in found.rows], "", notes, empty="No shipped model fits one machine.")
-
-
-def row_of(row: ModelOnMachines) -> Row:
-    """One model."""
-    return {
-        **row.model_dump(),
-        "billions": f"{row.num_parameters / GIGA:,.1f}",
-        "weights": row.weight_format + ("" if row.is_stored_format else "*"),
-        "shape": f"{row.copies_per_machine}x {row.layout}",
-    }
+    return Table.of(found.rows, columns, "", notes, empty="No shipped model fits one machine.")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     count,
-    duration,
     percent,
-    ranged_duration,
     roughly,
     significant,
     spare,
@@ -19,8 +16,10 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     usd_per_month,
 )
-from gpufleet.report.page import Column, Fact, Row, Table, lines_table
-from gpufleet.report.rented import gpus, in_doubt, marked, range_legend, range_word
+from gpufleet.report.page import Column, Columns, Fact, Table, column, lines_table, number
+from gpufleet.report.rented import gpus, in_doubt, machines, marked, range_legend, range_word, short_machines
+from gpufleet.report.service_tables import objective_row
+from gpufleet.report.words import grade_line
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -29,7 +28,7 @@ NOT_TOLD = "Flips, cost against latency and token prices are computed for a sing
 
 def mixed_headline(mix: MixedDeployment) -> str:
     """Both parts and what they cost; rounded where a price was estimated or a GPU nobody measured."""
-    rented = " + ".join(machines(part.deployment) for part in mix.parts)
+    rented = " + ".join(machines_with_gpus(part.deployment) for part in mix.parts)
     shares = " and ".join(percent(part.share_ratio) for part in mix.parts)
     tokens = f"{total(mix, usd, mix.usd_per_million_output_tokens)} per 1M output tokens"
     price = f"{mixed_price(mix)}, {total(mix, usd_per_month, mix.usd_per_month)}, {tokens}"
@@ -37,19 +36,19 @@ def mixed_headline(mix: MixedDeployment) -> str:
     return f"{rented}, {shares} of the requests{doubted}: {price}"
 
 
+def mixed_price(mix: MixedDeployment) -> str:
+    """What both cost by the hour."""
+    return total(mix, usd_per_hour, mix.usd_per_hour)
+
+
 def mixed_facts(mix: MixedDeployment) -> list[Fact]:
     """What both cost, and what each is and carries."""
     parts = [
-        Fact(f"{percent(part.share_ratio)} of the requests", gpus(part.deployment), machines(part.deployment))
+        Fact(f"{percent(part.share_ratio)} of the requests", gpus(part.deployment), machines_with_gpus(part.deployment))
         for part in mix.parts
     ]
     unit = Fact("Per 1M output tokens", total(mix, usd, mix.usd_per_million_output_tokens))
     return [Fact("Per hour", total(mix, usd, mix.usd_per_hour)), *parts, unit]
-
-
-def mixed_price(mix: MixedDeployment) -> str:
-    """What both cost by the hour."""
-    return total(mix, usd_per_hour, mix.usd_per_hour)
 
 
 def total(mix: MixedDeployment, show: Callable[[float], str], amount_usd: float) -> str:
@@ -59,10 +58,9 @@ def total(mix: MixedDeployment, show: Callable[[float], str], amount_usd: float)
     return roughly(show, amount_usd) if is_rough else show(amount_usd)
 
 
-def machines(d: Deployment) -> str:
+def machines_with_gpus(d: Deployment) -> str:
     """How many of which machines, with their GPUs."""
-    gpus = f"{count(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
-    return f"{d.instance_count}x {d.cloud} {d.instance} ({gpus})"
+    return f"{machines(d)} ({count(d.instance_count * d.gpus_per_instance)}x {d.gpu})"
 
 
 def mixed_tables(plan: ServePlan) -> list[Table]:
@@ -83,17 +81,15 @@ def start_tables(mix: MixedDeployment) -> list[Table]:
 
 
 def why_table(plan: ServePlan, mix: MixedDeployment) -> Table:
-    """Why two offers, how requests are split, and what each part rests on."""
-    lines = [
-        *scarce_lines(mix),
-        saving_line(plan, mix),
-        split_line(mix),
-        *place_lines(mix),
-        *(f"{name}: {layout(part.deployment)}" for name, part in zip(names(mix), mix.parts, strict=True)),
-        *([NOT_TOLD] if not plan.deployments else []),
+    """Why two offers, how requests are split, and what each part is and rests on."""
+    parts = [
+        f"{name}: {count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; set by "
+        f"{d.binding_limit}. {grade_line(d.grade)}"
+        for name, d in zip(names(mix), [part.deployment for part in mix.parts], strict=True)
     ]
-    title = "Why these two" if not plan.deployments else "Cheaper with two offers together"
-    return lines_table(title, lines)
+    not_told = [NOT_TOLD] if not plan.deployments else []
+    lines = [*scarce_lines(mix), saving_line(plan, mix), split_line(mix), *place_lines(mix), *parts, *not_told]
+    return lines_table("Cheaper with two offers together" if plan.deployments else "Why these two", lines)
 
 
 def names(mix: MixedDeployment) -> list[str]:
@@ -144,48 +140,24 @@ def place_lines(mix: MixedDeployment) -> list[str]:
     ]
 
 
-def layout(d: Deployment) -> str:
-    """Replicas, formats, what binds, and the grade."""
-    return (
-        f"{count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; set by {d.binding_limit}. "
-        f"{grade_line(d.grade)}"
-    )
-
-
 def parts_table(mix: MixedDeployment, confidence: float) -> Table:
     """A row for each part."""
-    columns = [
-        Column("usd_per_hour", "$/h", where="data"),
-        Column("hourly", "$/h", align="right", where="text"),
-        Column("machines", "machines", wraps=True),
-        Column("share", "share", align="right"),
-        Column("rate", "requests/s", align="right", priority=2),
-        Column("had", "available", align="right", priority=1),
-        Column("spare", "spare", align="right"),
-        Column("bought", "price", qualifies=True),
-        Column("place", "region", priority=4),
-        Column("verdict", "range"),
+    columns: Columns[MixPart] = [
+        column("$/h", lambda p: p.deployment.usd_per_hour, key="usd_per_hour", where="data"),
+        number("$/h", lambda p: marked(p.deployment, usd(p.deployment.usd_per_hour)), key="hourly", where="text"),
+        column("machines", lambda p: short_machines(p.deployment), wraps=True),
+        number("share", lambda p: percent(p.share_ratio)),
+        number("requests/s", lambda p: significant(p.requests_per_s), priority=2),
+        number("available", lambda p: "any number" if p.can_be_had is None else count(p.can_be_had), priority=1),
+        number("spare", lambda p: spare(p.deployment.spare_ratio)),
+        column("price", lambda p: p.deployment.price_kind.replace("_", " "), qualifies=True),
+        column("region", lambda p: "any" if p.deployment.region == EVERYWHERE else p.deployment.region, priority=4),
+        column("range", lambda p: range_word(p.deployment.is_tight, confidence)),
     ]
     tight = any(part.deployment.is_tight for part in mix.parts)
-    notes = range_legend(tight, confidence, "holds", "breaks an objective")
-    return Table(columns, [part_row(part, confidence) for part in mix.parts], "The two parts", notes)
-
-
-def part_row(part: MixPart, confidence: float) -> Row:
-    """The cells of one part."""
-    d = part.deployment
-    return {
-        "usd_per_hour": d.usd_per_hour,
-        "hourly": marked(d, usd(d.usd_per_hour)),
-        "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
-        "share": percent(part.share_ratio),
-        "rate": significant(part.requests_per_s),
-        "had": "any number" if part.can_be_had is None else count(part.can_be_had),
-        "spare": spare(d.spare_ratio),
-        "bought": d.price_kind.replace("_", " "),
-        "place": "any" if d.region == EVERYWHERE else d.region,
-        "verdict": range_word(d.is_tight, confidence),
-    }
+    return Table.of(
+        mix.parts, columns, "The two parts", range_legend(tight, confidence, "holds", "breaks an objective")
+    )
 
 
 def latency_table(plan: ServePlan, mix: MixedDeployment) -> Table:
@@ -198,19 +170,8 @@ def latency_table(plan: ServePlan, mix: MixedDeployment) -> Table:
         Column("slack", "slack", align="right"),
     ]
     rows = [
-        {"part": label, **latency_row(plan, part.deployment, name)}
+        {"part": label, **objective_row(name, figure, plan.objectives.get(name))}
         for label, part in zip(names(mix), mix.parts, strict=True)
-        for name in part.deployment.latency
+        for name, figure in part.deployment.latency.items()
     ]
     return Table(columns, rows, "Latency of the parts")
-
-
-def latency_row(plan: ServePlan, d: Deployment, name: str) -> Row:
-    """One objective of one part."""
-    figure, limit_s = d.latency[name], plan.objectives.get(name)
-    return {
-        "name": name,
-        "expected": ranged_duration(figure.value, figure.low, figure.high),
-        "limit": "none" if limit_s is None else duration(limit_s),
-        "slack": "-" if limit_s is None else percent(1 - figure.value / limit_s),
-    }

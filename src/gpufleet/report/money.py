@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.domain.currency import Currency
-from gpufleet.report.numbers import usd
+from gpufleet.report.numbers import shown_currency, usd
 from gpufleet.report.page import Column, Fact, Page, Row, Table
-from gpufleet.report.shown_currency import shown_currency
 
 WRITTEN_USD = re.compile(r"(-?)\$(\d[\d,]*(?:\.\d+)?)")
 HEAD_USD = re.compile(r"\$(?=/| )")

@@ -1,20 +1,49 @@
-"""Numbers as people read them: three digits, a unit, and the range beside the value."""
+"""Numbers as people read them: three digits, a unit, and the range beside the value; money in the currency shown.
+
+That is dollars, unless whoever asks states another one with its rate. It is a matter of writing alone: results, JSON
+and every comparison stay in dollars, so that nothing is ever mixed.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
 
 from gpufleet import units
+from gpufleet.domain.currency import DOLLAR, Currency
 from gpufleet.provenance import WIDEST_RATIO
-from gpufleet.report.shown_currency import shown_amount, shown_code, shown_currency
 
+_SHOWN: ContextVar[Currency | None] = ContextVar("shown currency", default=None)
 DIGITS = 3
 MOST_DECIMALS = 12
 UNKNOWN, UNLIMITED = "unknown", "unlimited"
 DIME, WHOLE_DOLLARS_FROM, MULTIPLE_FROM = 0.1, 1000, 9.0
 
 MANY_DAYS = 10
+
+
+def show_money_in(currency: Currency | None) -> None:
+    """From here on, money is written so; it ends with the context (`contextvars`) in which it was said."""
+    _SHOWN.set(currency)
+
+
+def shown_currency() -> Currency | None:
+    """The currency in which money is written; None: dollars."""
+    return _SHOWN.get()
+
+
+def shown_code() -> str:
+    """Its three letters."""
+    currency = shown_currency()
+    return DOLLAR if currency is None else currency.code
+
+
+def shown_amount(usd: float) -> float:
+    """An amount of dollars as it is written."""
+    currency = shown_currency()
+    return usd if currency is None else currency.amount(usd)
 
 
 def significant(value: float | None, digits: int = DIGITS) -> str:
@@ -159,6 +188,15 @@ def roughly(show: Callable[[float], str], amount_usd: float) -> str:
     """
     rounded, unit = float(f"{shown_amount(amount_usd):.1e}"), show(amount_usd).partition("/")
     return f"~{with_unit_of_money(significant(rounded, 2))}{unit[1]}{unit[2]}"
+
+
+def or_dash(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    """What shows a value, or a dash where there is none.
+
+    >>> or_dash(usd)(None), or_dash(usd)(2.0)
+    ('-', '$2.00')
+    """
+    return lambda value: "-" if value is None else show(value)
 
 
 def percent(share: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.online_schedule import OnlineSchedule, PolicyOutcome
+from gpufleet.results.schedule import OnlineSchedule, PolicyOutcome
 
 WORDS = {
     "fifo": "first come first served, nobody overtakes on a pool that somebody waits for",
@@ -65,8 +65,9 @@ def figure(outcome: PolicyOutcome, name: str) -> str:
 
 def policies_table(replay: OnlineSchedule) -> Table:
     """What each policy does."""
-    rows = [{"policy": outcome.policy, "is": WORDS[outcome.policy]} for outcome in replay.outcomes]
-    return Table([Column("policy", "policy"), Column("is", "who runs", wraps=True)], rows, "Policies", folded=True)
+    columns = [Column("policy", "policy"), Column("is", "who runs", wraps=True)]
+    rows = [(outcome.policy, WORDS[outcome.policy]) for outcome in replay.outcomes]
+    return Table.of_cells(columns, rows, "Policies", folded=True)
 
 
 def notes(replay: OnlineSchedule) -> list[str]:

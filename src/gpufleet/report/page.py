@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpufleet.provenance import SUPPOSED
 from gpufleet.records import dataclass
 
+T = TypeVar("T")
 Row = Mapping[str, object]
 Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room
 
@@ -55,6 +57,31 @@ class Column:
     def may_go(self) -> bool:
         """Whether a narrow page may leave it out."""
         return self.priority > 0 and not self.qualifies
+
+
+@dataclass(frozen=True)
+class ColumnOf(Column, Generic[T]):
+    """A column that takes its cells itself `of` the things that rows are about."""
+
+    of: Callable[[T], object] = field(kw_only=True)
+
+
+Columns: TypeAlias = list[ColumnOf[T]]
+
+
+def column(header: str, of: Callable[[T], object], *, key: str = "", **how: Any) -> ColumnOf[T]:
+    """A column of things; it needs a key of its own only where a CSV is made of it."""
+    return ColumnOf(key or header, header, of=of, **how)
+
+
+def number(header: str, of: Callable[[T], object], **how: Any) -> ColumnOf[T]:
+    """The same, set to the right."""
+    return column(header, of, align="right", **how)
+
+
+def data(*keys: str) -> list[ColumnOf[Any]]:
+    """Columns that only files have: attributes of things under their own names."""
+    return [ColumnOf(key, key, of=attrgetter(key), where="data") for key in keys]
 
 
 @dataclass(frozen=True)
@@ -108,6 +135,19 @@ class Table:
     bars_header: str = ""
     folded: bool = False
     is_key: bool = False
+
+    @classmethod
+    def of(
+        cls, things: Iterable[T], columns: Sequence[ColumnOf[T]], title: str = "", notes: Sequence[str] = (), **how: Any
+    ) -> Table:
+        """A row for each thing."""
+        return cls(columns, [{each.key: each.of(thing) for each in columns} for thing in things], title, notes, **how)
+
+    @classmethod
+    def of_cells(cls, columns: Sequence[Column], rows: Iterable[Sequence[object]], *words: Any, **how: Any) -> Table:
+        """A row for each sequence of cells, which stand in the order of the columns."""
+        keys = [each.key for each in columns]
+        return cls(columns, [dict(zip(keys, row, strict=True)) for row in rows], *words, **how)
 
     @property
     def is_drawn(self) -> bool:
@@ -192,8 +232,7 @@ def lines_table(title: str, lines: Sequence[str]) -> Table:
 def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     """How the figures are computed, in words."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    rows = [{"name": name, "formula": formula} for name, formula in formulas]
-    return Table(columns, rows, "How it is computed", folded=True)
+    return Table.of_cells(columns, formulas, "How it is computed", folded=True)
 
 
 def is_warning(note: str) -> bool:

@@ -5,42 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.levers import bill_table
-from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables, total
-from gpufleet.report.numbers import amount, count, usd, usd_per_hour
+from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_price, mixed_tables, total
+from gpufleet.report.numbers import amount, count, percent, plural, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
-from gpufleet.report.plan_further import drawn_front, further_tables
-from gpufleet.report.plan_reasons import own_reasons
-from gpufleet.report.price_lines import price_lines
-from gpufleet.report.rented import NARROW_PAGE, titled, try_first, verdict
-from gpufleet.report.screen import lines_over, rejected_note
+from gpufleet.report.plan_further import drawn_front, further_tables, machines_of
+from gpufleet.report.rented import NARROW_PAGE, about, machines, price_lines, titled, try_first, verdict
+from gpufleet.report.screen import one_screen
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
+    LOAD,
+    OwnReasons,
     ServiceWords,
     answer_tables,
     any_asked,
+    brief_notes,
     facts_of,
     notes,
-    screen_notes,
     screen_tables,
     title_of,
     why_table,
 )
 from gpufleet.report.service_page import headline as headline_of
 from gpufleet.report.service_page import next_step as relaxed
+from gpufleet.report.service_reasons import bill_table, is_told
 from gpufleet.report.service_tables import OwnColumns, ranking_table
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.today import Today
+from gpufleet.units import PERCENT
 
 SCREEN_REFUSALS = 4
 AS_PUBLISHED = "as in published traces"
 LOOSEN = "ask again with looser limits (--slo) or more machines to choose from."
 REPLAY_FIRST = "replay it request by request (--verify), "
+EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
+ROOM, USD_PER_HOUR, PRECISION = "KV room", "USD/h", "precision"
 
 
 def plan_page(
@@ -56,22 +60,17 @@ def plan_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
     further, explained = further_tables(plan, all_flips, most), explained_tables(plan) if explain else []
-    on_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)]
+    on_today, of_today = [*sized_by_draws(plan), *verdict_on_today(plan), *price_lines(plan)], today_tables(plan)
     if plan.deployments and is_screen(details):
-        asked = [*drawn_front(plan, width), *further]
-        said = screen_notes(plan, WORDS, not_among_reasons(plan), today)
-
-        def screen(over: int) -> Page:
-            tables = own_screen(plan, details, width, num_rows, over)
-            return Page(headline(plan), tables, [*rejected_note(plan.rejections, over), *said], on_today)
-
-        fitting = screen(0 if details else lines_over(screen, width))
-        return replace(fitting, tables=[*asked, *today_tables(plan), *fitting.tables, *explained])
-    tables = [*today_tables(plan), *served_tables(plan, width), *further]
-    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
+        page = Page(headline(plan), (), brief_notes(plan, WORDS, not_among_reasons(plan), today), on_today)
+        tables_over = partial(own_screen, plan, details, width, num_rows)
+        fitting = one_screen(page, plan.rejections, tables_over, details, width)
+        return replace(fitting, tables=[*drawn_front(plan, width), *further, *of_today, *fitting.tables, *explained])
+    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
     energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
-    every, notes = [*tables, *energy, *explained], notes_said(plan, today)
-    return Page(headline(plan), every, notes, on_today, facts(plan), title(plan), next_step(plan))
+    tables = [*of_today, *served_tables(plan, width), *further, rejected, *energy, *explained]
+    said = notes(plan, WORDS, not_among_reasons(plan), today)
+    return Page(headline(plan), tables, said, on_today, facts(plan), title(plan), next_step(plan))
 
 
 def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None, over: int) -> list[Table]:
@@ -175,24 +174,19 @@ def percentile_words(is_stated: bool, p90: float | None, p95: float | None) -> l
 
 
 def headline(plan: ServePlan) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence; that no machines keep what was promised, and what the first ones break."""
     if not plan.deployments and plan.mix is not None:
         sure = verdict(plan, any(part.deployment.is_tight for part in plan.mix.parts))
         return f"{asked_text(plan)}: {mixed_headline(plan.mix)}. {sure}"
-    if plan.deployments and not plan.is_feasible:
-        return f"{asked_text(plan)}: {broken_words(plan)}"
-    return headline_of(plan, WORDS)
-
-
-def broken_words(plan: ServePlan) -> str:
-    """That no machines keep what was promised, and what the first ones break."""
+    if not plan.deployments or plan.is_feasible:
+        return headline_of(plan, WORDS)
     d, found = plan.answer, plan.verification
-    broken = dict.fromkeys(o.replayed.label for row in (found.of_answer if found else []) for o in row.objectives
-                           if not o.replayed.is_kept)  # fmt: skip
+    replayed = [o.replayed for row in (found.of_answer if found else []) for o in row.objectives]
+    broken = ", ".join(dict.fromkeys(o.label for o in replayed if not o.is_kept))
     return (
-        f"no machines keep every limit when requests are replayed one by one. {d.instance_count}x {d.cloud} "
-        f"{d.instance} ({usd_per_hour(d.usd_per_hour)}), which would do on paper, breaks {', '.join(broken)}, and so "
-        "does what carries up to four times as much."
+        f"{asked_text(plan)}: no machines keep every limit when requests are replayed one by one. {machines(d)} "
+        f"({usd_per_hour(d.usd_per_hour)}), which would do on paper, breaks {broken}, and so does what carries up to "
+        "four times as much."
     )
 
 
@@ -222,11 +216,6 @@ def next_step(plan: ServePlan) -> str:
     return try_first(plan.deployments[:1], "" if plan.verification else REPLAY_FIRST)
 
 
-def unit_cost(plan: ServePlan) -> tuple[float, str]:
-    """What answers cost."""
-    return plan.answer.usd_per_million_output_tokens, "per 1M output tokens"
-
-
 def own_columns(plan: ServePlan) -> OwnColumns:
     """Layouts, what output tokens cost, and what a row saves beside what runs today."""
     return columns_of(plan.deployments, plan.today)
@@ -242,21 +231,92 @@ def columns_of(deployments: Sequence[Deployment], today: Today | None = None) ->
     )
 
 
-def notes_said(plan: ServePlan, today: date | None) -> list[str]:
-    """Notes, but for those that stand among the reasons."""
-    return notes(plan, WORDS, not_among_reasons(plan), today)
-
-
 def not_among_reasons(plan: ServePlan) -> list[str]:
     """What is said of a plan beside the reasons for its answer."""
     among_reasons = plan.quality_costs.get(plan.answer.weight_format) if plan.deployments else None
     return [note for note in plan.notes if note != among_reasons]
 
 
-WORDS = ServiceWords(
+def own_reasons(plan: ServePlan, *, is_alone: bool = True) -> OwnReasons:
+    """The lines of a model that writes; a plan among others is not asked further."""
+    d = plan.answer
+    return OwnReasons(
+        layout_line(d),
+        load_line(d),
+        f"{usd(d.usd_per_request)} per request, ",
+        quality=[*quality_line(plan), *cache_line(plan)],
+        is_limit_told=bool(plan.looser_limits),
+        cheaper=lower_precision_line(plan),
+        further=mix_line(plan, is_alone),
+        flips=flip_line(plan, " More: --flips." if is_alone else ""),
+    )
+
+
+def layout_line(d: Deployment) -> str:
+    """Replicas, layout, formats, engine and GPUs without work."""
+    size = plural(d.gpus_per_replica, "GPU") + (" each" if d.replicas > 1 else "")
+    idle = f"; {plural(d.idle_gpus, 'GPU')} idle but paid for" if d.idle_gpus else ""
+    return (
+        f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with {d.engine}, "
+        f"KV cache {d.kv_precision}{idle}."
+    )
+
+
+def load_line(d: Deployment) -> str:
+    """How full a replica is, in time and in memory, with the slack of both limits."""
+    load, room = (f" ({percent(d.slack_ratio[name])} slack)" if name in d.slack_ratio else "" for name in (LOAD, ROOM))
+    return (
+        f"Load factor {significant(d.load_ratio, 2)} of what a replica sustains{load}; {significant(d.batch, 2)} "
+        f"sequences decode at a time, {count(d.largest_batch)} fit{room}."
+    )
+
+
+def flip_line(plan: ServePlan, more: str) -> list[str]:
+    """The price at which another row wins: the nearest of the answer's own."""
+    flip = next((f for f in plan.flips or [] if f.is_rise and f.unit == USD_PER_HOUR and f.winner is not None), None)
+    if flip is None or flip.winner is None or flip.value is None or flip.change_ratio is None:
+        return []
+    rise = f"{significant(PERCENT * flip.change_ratio, 2)}%"
+    return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
+
+
+def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
+    """That two offers together cost less; beside other models which, as no table of them follows."""
+    if plan.mix is None:
+        return []
+    if is_alone:
+        return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+    which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
+    return [f"Planned alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
+
+
+def quality_line(plan: ServePlan) -> list[str]:
+    """What the chosen weights cost in quality, where they are below the checkpoint's."""
+    cost = plan.quality_costs.get(plan.answer.weight_format)
+    return [] if cost is None else [f"Quality: {cost}."]
+
+
+def cache_line(plan: ServePlan) -> list[str]:
+    """That the KV cache has fewer bits than nobody asked for."""
+    d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
+    if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
+        return []
+    return [f"KV cache {d.kv_precision} costs quality too: {d.engine}'s default (--kv-precision bf16: 16 bits)."]
+
+
+def lower_precision_line(plan: ServePlan) -> list[str]:
+    """What a checkpoint of lower precision would save."""
+    d = plan.lower_precision_alternative
+    if d is None or is_told(plan, PRECISION):
+        return []
+    run = f"{machines(d)}, {d.layout}"
+    return [f"With {d.weight_format} weights {about(d)}{usd_per_hour(d.usd_per_hour)} ({run}): --precision fp8."]
+
+
+WORDS = ServiceWords[ServePlan](
     asked_text,
     lengths_text,
-    unit_cost,
+    lambda plan: (plan.answer.usd_per_million_output_tokens, "per 1M output tokens"),
     own_reasons,
     own_columns,
     explained_tables,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from gpufleet.report.fleet_plan import budget_words, missing_words
-from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.numbers import count, or_dash, percent, significant, usd_per_hour, usd_per_month
+from gpufleet.report.page import Column, Columns, Page, Table, column, number
 from gpufleet.report.plan_further import machines_of
 from gpufleet.report.service_reasons import why_nothing
 from gpufleet.results.plan import Deployment
@@ -33,21 +34,16 @@ WORDS = {
 
 
 def changes_page(result: PlanChanges) -> Page:
-    """The verdict, the three answers, and all that changed."""
+    """The verdict, the three answers, and all that changed; a warning where the price of today's answer is in doubt."""
     tables = [answers_table(result)]
     tables += [prices_table(result)] if result.price_changes else []
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
+    now, doubt = result.now, []
+    if now is not None and now.price_doubt:
+        doubt = [f"Warning: {machines_of(now)} is in doubt: {now.price_doubt}."]
     lines = [*asked_lines(result), headline(result), why(result), *verdicts(result)]
-    return Page(lines[0], tables, [*result.notes, *doubt_lines(result), hashes], paragraphs=lines[1:])
-
-
-def doubt_lines(result: PlanChanges) -> list[str]:
-    """That the price of today's answer is in doubt, where it is."""
-    now = result.now
-    if now is None or not now.price_doubt:
-        return []
-    return [f"Warning: {machines_of(now)} is in doubt: {now.price_doubt}."]
+    return Page(lines[0], tables, [*result.notes, *doubt, hashes], paragraphs=lines[1:])
 
 
 def asked_lines(result: PlanChanges | FleetChanges) -> list[str]:
@@ -94,8 +90,8 @@ def fleet_hindrance(result: FleetChanges, was: str) -> str:
 
 def verdict_table(result: FleetChanges) -> Table:
     """What became of each model."""
-    columns = [Column("verdict", "each model alone", wraps=True)]
-    return Table(columns, [{"verdict": f"{headline(m)} {why(m)}"} for m in result.models])
+    columns: Columns[PlanChanges] = [column("each model alone", lambda m: f"{headline(m)} {why(m)}", wraps=True)]
+    return Table.of(result.models, columns)
 
 
 def headline(result: PlanChanges) -> str:
@@ -107,38 +103,29 @@ def headline(result: PlanChanges) -> str:
         return f"The plan for {result.model} is reproduced: {bought(result.now)}."
     if is_same(result.was, result.now):
         return f"The answer for {result.model} stands: {bought(result.now)}."
-    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought_today(result)}."
+    now = TWO_OFFERS if result.now is None else bought(result.now)
+    return f"The answer for {result.model} changed: from {bought(result.was)} to {now}."
 
 
 def verdicts(result: PlanChanges) -> list[str]:
-    """The verdict on what ran when the plan was made, then and now."""
-    was, now = result.was_today, result.now_today
-    if was is None or now is None:
+    """The verdict on what ran when the plan was made, whether it is close and what it saves, then and now."""
+    if result.was_today is None or result.now_today is None:
         return []
-    still = (
-        f"still {step_words(now)}" if result.verdict_stands else f"{step_words(was)} in the plan, {step_words(now)} now"
-    )
-    return [f"On {was.asked}: {still}; it saves {saved(was)} in the plan, {saved(now)} now."]
+    (was, was_saved), (now, now_saved) = (step_words(today) for today in (result.was_today, result.now_today))
+    still = f"still {now}" if result.verdict_stands else f"{was} in the plan, {now} now"
+    return [f"On {result.was_today.asked}: {still}; it saves {was_saved} in the plan, {now_saved} now."]
 
 
-def step_words(today: Today) -> str:
-    """What to do, and whether that is close."""
-    return f"{today.step}, too close to call" if today.is_close else today.step
-
-
-def saved(today: Today) -> str:
-    """What the step saves."""
-    return usd_per_month(None if today.saving_usd_per_month is None else today.saving_usd_per_month.value)
+def step_words(today: Today) -> tuple[str, str]:
+    """What to do, and what that saves."""
+    saving = today.saving_usd_per_month
+    step = f"{today.step}, too close to call" if today.is_close else today.step
+    return step, usd_per_month(None if saving is None else saving.value)
 
 
 def bought(d: Deployment | None) -> str:
     """Machines, layout and cost."""
     return NOTHING if d is None else f"{machines_of(d)}, {d.replicas}x {d.layout}"
-
-
-def bought_today(result: PlanChanges) -> str:
-    """Machines, layout and cost of today's answer, which may be two offers together."""
-    return TWO_OFFERS if result.now is None and result.is_feasible else bought(result.now)
 
 
 def why(result: PlanChanges) -> str:
@@ -165,8 +152,7 @@ def quota_words(result: PlanChanges) -> str:
 def quota_change_words(c: QuotaChange) -> str:
     """One quota, a reservation or a rack, then and now."""
     was, now = ("unlimited" if most is None else count(most) for most in (c.was, c.now))
-    kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
-    return f"quota of {c.cloud} {c.instance.removeprefix('Standard_')}{kind} {was} -> {now}"
+    return f"quota of {machine(c)} {was} -> {now}"
 
 
 def model_words(result: PlanChanges) -> str:
@@ -182,32 +168,27 @@ def price_words(result: PlanChanges) -> str:
     if decisive:
         moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
         return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} changes the choice."
-    if is_same_choice(result.at_todays_quotas, result.now):
-        own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
-        moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
+    then, now = result.at_todays_quotas, result.now
+    if then is not None and now is not None and key(then) == key(now):
+        own = next((c for c in result.price_changes if key(c) == key(now)), None)
+        moved = "" if own is None else f": {machine(own)} {movement(own)}"
         return f"The choice stays, its price changed{moved}."
     alone = [c for c in result.price_changes if c.alone_gives]
     if not alone:
         return "Prices decide: several changed, and no single one changes the choice."
-    then = result.at_todays_quotas
-    first = next((c for c in alone if then and (c.cloud, c.instance, c.price_kind) == key(then)), alone[0])
+    first = next((c for c in alone if then and key(c) == key(then)), alone[0])
     return (
         "Prices decide: several changed, and no single one gives today's choice. "
         f"{machine(first)} {movement(first)}: alone that gives {first.alone_gives}."
     )
 
 
-def is_same_choice(one: Deployment | None, other: Deployment | None) -> bool:
-    """The same machine type and price kind."""
-    return one is not None and other is not None and key(one) == key(other)
+def key(of: Deployment | PriceChange) -> tuple[str, str, str]:
+    """A machine type and how it is bought."""
+    return of.cloud, of.instance, of.price_kind
 
 
-def key(d: Deployment) -> tuple[str, str, str]:
-    """The row of a deployment."""
-    return d.cloud, d.instance, d.price_kind
-
-
-def machine(c: PriceChange) -> str:
+def machine(c: PriceChange | QuotaChange) -> str:
     """A machine type with its price kind, where that is not on demand."""
     kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
     return f"{c.cloud} {c.instance.removeprefix('Standard_')}{kind}"
@@ -215,22 +196,20 @@ def machine(c: PriceChange) -> str:
 
 def movement(c: PriceChange) -> str:
     """How a price moved."""
+    was, now, ratio = usd_per_hour(c.was_usd_per_hour), usd_per_hour(c.now_usd_per_hour), moved_ratio(c)
     if c.was_usd_per_hour is None:
-        return f"is new at {usd_per_hour(c.now_usd_per_hour)}"
+        return f"is new at {now}"
     if c.now_usd_per_hour is None:
-        return f"no longer has a price, was {usd_per_hour(c.was_usd_per_hour)}"
-    ratio = c.now_usd_per_hour / c.was_usd_per_hour - 1
-    way = "rose" if ratio > 0 else "fell"
-    moved = f"{significant(PERCENT * abs(ratio), 2)}%"
-    return f"{way} {moved}, from {usd_per_hour(c.was_usd_per_hour)} to {usd_per_hour(c.now_usd_per_hour)}"
+        return f"no longer has a price, was {was}"
+    return f"{'rose' if ratio > 0 else 'fell'} {significant(PERCENT * abs(ratio), 2)}%, from {was} to {now}"
 
 
 def answers_table(result: PlanChanges) -> Table:
     """The answer then, with today's model at the old prices, and today's."""
     columns = [
         Column("name", "answer"),
-        Column("bought", "is", wraps=True),
-        Column("headroom", "spare", align="right"),
+        Column("bought", "is", bought, wraps=True),
+        Column("headroom", "spare", or_dash(lambda d: percent(d.headroom_ratio)), align="right"),
     ]
     named = [
         ("in the plan", result.was),
@@ -238,52 +217,48 @@ def answers_table(result: PlanChanges) -> Table:
         *([("within today's quotas", result.at_todays_quotas)] if result.quota_changes else []),
         ("today", result.now),
     ]
-    return Table(columns, [answer_row(name, d) for name, d in named], "Then and now")
-
-
-def answer_row(name: str, d: Deployment | None) -> Row:
-    """One answer."""
-    return {"name": name, "bought": bought(d), "headroom": "-" if d is None else percent(d.headroom_ratio)}
+    return Table.of_cells(columns, [(name, d, d) for name, d in named], "Then and now")
 
 
 def prices_table(result: PlanChanges) -> Table:
-    """Prices that changed, those that decide first, then the largest changes."""
-    columns = [
-        Column("machine", "machine", wraps=True),
-        Column("was", "was", align="right"),
-        Column("now", "is", align="right"),
-        Column("change", "by", align="right"),
-        Column("alone_gives", "alone gives", priority=1, wraps=True),
+    """Prices that changed, those that decide first, then the largest changes: what came or went moved most."""
+    columns: Columns[PriceChange] = [
+        column("machine", machine, wraps=True),
+        number("was", lambda c: price_or_none(c.was_usd_per_hour)),
+        number("is", lambda c: price_or_none(c.now_usd_per_hour)),
+        number("by", change_words),
+        column("alone gives", lambda c: c.alone_gives, priority=1, wraps=True),
     ]
-    changes = sorted(result.price_changes, key=lambda c: (not c.is_decisive, not c.alone_gives, -size(c)))
+    changes = sorted(result.price_changes, key=lambda c: (not c.is_decisive, not c.alone_gives, -abs(moved_ratio(c))))
     hidden = len(changes) - SHOWN_PRICES
     notes = [f"And {count(hidden)} more; -o json has all."] if hidden > 0 else []
     title = f"Prices that changed: {count(len(changes))} of {count(result.num_prices)} considered, per machine"
-    return Table(columns, [price_row(c) for c in changes[:SHOWN_PRICES]], title, notes)
+    return Table.of(changes[:SHOWN_PRICES], columns, title, notes)
 
 
-def size(c: PriceChange) -> float:
-    """How far a price moved; one that came or went moved most."""
+def moved_ratio(c: PriceChange) -> float:
+    """How far a price moved; without end of one that came or went."""
     if c.was_usd_per_hour is None or c.now_usd_per_hour is None:
-        return float("inf")
-    return abs(c.now_usd_per_hour / c.was_usd_per_hour - 1)
+        return math.inf
+    return c.now_usd_per_hour / c.was_usd_per_hour - 1
 
 
-def price_row(c: PriceChange) -> Row:
-    """One price, then and now."""
-    was, now = ("no price" if usd is None else usd_per_hour(usd) for usd in (c.was_usd_per_hour, c.now_usd_per_hour))
-    known = c.was_usd_per_hour is not None and c.now_usd_per_hour is not None
-    ratio = (c.now_usd_per_hour or 0.0) / (c.was_usd_per_hour or 1.0) - 1
-    change = f"{'+' if ratio > 0 else '-'}{significant(PERCENT * abs(ratio), 2)}%" if known else "-"
-    return {"machine": machine(c), "was": was, "now": now, "change": change, "alone_gives": c.alone_gives}
+def price_or_none(usd_hourly: float | None) -> str:
+    """A price, or that there is none."""
+    return "no price" if usd_hourly is None else usd_per_hour(usd_hourly)
+
+
+def change_words(c: PriceChange) -> str:
+    """How far a price moved, with its direction."""
+    ratio = moved_ratio(c)
+    return "-" if math.isinf(ratio) else f"{'+' if ratio > 0 else '-'}{significant(PERCENT * abs(ratio), 2)}%"
 
 
 def digests_table(result: PlanChanges) -> Table:
     """What predictions rest on and is not what it was."""
-    columns = [Column("what", "changed", wraps=True), Column("was", "was"), Column("now", "is")]
-    return Table(columns, [digest_row(c) for c in result.digest_changes], "What predictions rest on")
-
-
-def digest_row(c: DigestChange) -> Row:
-    """One of them."""
-    return {"what": WORDS.get(c.what, f"figures of {c.what}"), "was": c.was or "none", "now": c.now or "none"}
+    columns: Columns[DigestChange] = [
+        column("changed", lambda c: WORDS.get(c.what, f"figures of {c.what}"), wraps=True),
+        column("was", lambda c: c.was or "none"),
+        column("is", lambda c: c.now or "none"),
+    ]
+    return Table.of(result.digest_changes, columns, "What predictions rest on")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
-from gpufleet.report.page import Column, Table
-from gpufleet.results.base import Input, Ranks
+from gpufleet.report.page import Column, Table, formulas_table
+from gpufleet.report.search import inputs_table
+from gpufleet.results.base import Ranks
 from gpufleet.results.plan import Deployment, Energy, ServePlan
 from gpufleet.units import DAY, HOUR, in_full
 
-ASSUMED = "*"
 ALIKE, DIFFERENT = "M/D/1", "M/G/1 with the variation of the prompts"
 
 FORMULAS = (
@@ -45,28 +45,23 @@ FORMULAS = (
 
 
 def explained_tables(plan: ServePlan) -> list[Table]:
-    """Inputs, formulas and, where there is an answer, its figures with the numbers put in."""
-    figures = [figures_table(plan)] if plan.deployments else []
-    alone = [alone_table(plan)] if plan.deployments else []
-    return [
-        inputs_table(plan.inputs),
-        *figures,
-        formulas_table(DIFFERENT if has_spread(plan) else ALIKE),
-        *alone,
-    ]
+    """Inputs, formulas and, where there is an answer, its figures with the numbers put in.
+
+    Prompts that differ from request to request are taken to form another queue.
+    """
+    has_spread = plan.num_classes > 0 or "input" in plan.lengths_differ
+    wait = DIFFERENT if has_spread else ALIKE
+    formulas = formulas_table([(name, formula.format(wait=wait)) for name, formula in FORMULAS])
+    if not plan.deployments:
+        return [inputs_table(plan.inputs), formulas]
+    return [inputs_table(plan.inputs), figures_table(plan), formulas, alone_table(plan, has_spread)]
 
 
-def has_spread(plan: ServePlan) -> bool:
-    """Whether prompts differ from request to request."""
-    return plan.num_classes > 0 or "input" in plan.lengths_differ
-
-
-def alone_table(plan: ServePlan) -> Table:
+def alone_table(plan: ServePlan, has_spread: bool) -> Table:
     """The command that takes one replica's step apart: where the milliseconds of its mean request go."""
-    words = estimate_words(plan)
-    notes = [] if not has_spread(plan) else ["For the mean request; percentiles over lengths are not broken down."]
+    notes = ["For the mean request; percentiles over lengths are not broken down."] if has_spread else []
     title = "Where the milliseconds of one replica go"
-    return Table([], [], title, notes, empty="", listing=[words], folded=True)
+    return Table([], [], title, notes, empty="", listing=[estimate_words(plan)], folded=True)
 
 
 def estimate_words(plan: ServePlan) -> list[list[str]]:
@@ -100,27 +95,11 @@ def layout_flags(ranks: Ranks | None) -> list[list[str]]:
     return [["--tp", str(ranks.tp)], *([flag, str(number)] for flag, number in beside.items() if number > 1)]
 
 
-def inputs_table(inputs: list[Input]) -> Table:
-    """Every input as it was read, with where it came from; what nobody gave has a star."""
-    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
-    rows = [{**i.model_dump(), "name": i.name + ASSUMED * (i.origin == "default")} for i in inputs]
-    notes = [f"{ASSUMED} assumed: not given."] if any(i.origin == "default" for i in inputs) else []
-    return Table(columns, rows, "Inputs", notes, folded=True)
-
-
-def formulas_table(wait: str) -> Table:
-    """How the figures are computed, in words; `wait`: the queue that prompts are taken to form."""
-    columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    rows = [{"name": n, "formula": formula.format(wait=wait)} for n, formula in FORMULAS]
-    return Table(columns, rows, "How it is computed", folded=True)
-
-
 def figures_table(plan: ServePlan) -> Table:
     """The numbers behind the answer, and how they come from each other."""
     columns = [Column("name", "figure"), Column("value", "value"), Column("numbers", "from", wraps=True)]
     rows = [*load_rows(plan), *price_rows(plan), *energy_rows(plan.answer)]
-    cells = [{"name": name, "value": value, "numbers": numbers} for name, value, numbers in rows]
-    return Table(columns, cells, "Figures of the answer", folded=True)
+    return Table.of_cells(columns, rows, "Figures of the answer", folded=True)
 
 
 def load_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
@@ -128,24 +107,15 @@ def load_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
     d, rate = plan.answer, plan.rate_requests_per_s
     each, capacity = rate / d.replicas, d.requests_per_s_capacity.value
     sustained, held_s = each / d.load_ratio, d.batch / each
+    in_service = f"{significant(each)}/s x {significant(held_s)} s in service"
+    room = f"{count(d.largest_batch)} sequences", "memory left after the weights, and the engine's limit"
+    stops = f"{d.replicas} replicas x {significant(capacity / d.replicas)}, where {d.binding_limit} stops"
     return [
         ("rate per replica", f"{significant(each)} requests/s", f"{amount(rate)} / {d.replicas} replicas"),
-        (
-            "mean batch",
-            f"{significant(d.batch)} sequences",
-            f"{significant(each)}/s x {significant(held_s)} s in service",
-        ),
+        ("mean batch", f"{significant(d.batch)} sequences", in_service),
         ("load factor", f"{d.load_ratio:.2f}", f"{significant(each)} / {significant(sustained)} requests/s sustained"),
-        (
-            "largest batch",
-            f"{count(d.largest_batch)} sequences",
-            "memory left after the weights, and the engine's limit",
-        ),
-        (
-            "capacity",
-            f"{significant(capacity)} requests/s",
-            f"{d.replicas} replicas x {significant(capacity / d.replicas)}, where {d.binding_limit} stops",
-        ),
+        ("largest batch", *room),
+        ("capacity", f"{significant(capacity)} requests/s", stops),
         ("headroom", percent(d.headroom_ratio), f"{significant(capacity)} / {amount(rate)} - 1"),
         *(
             (f"slack of {name}", percent(ratio), latency_numbers(plan, name))
@@ -226,10 +196,12 @@ def drawn_numbers(e: Energy) -> tuple[str, str]:
 
 def energy_table(plan: ServePlan) -> Table:
     """Electricity of the answer, and what it emits where the grid was given."""
-    columns = [Column("name", "energy"), Column("value", "expected (80% range)", wraps=True),
-               Column("formula", "is", wraps=True)]  # fmt: skip
-    rows = [{"name": name, "value": value, "formula": formula} for name, value, formula in energy_rows(plan.answer)]
-    return Table(columns, rows, "Energy")
+    columns = [
+        Column("name", "energy"),
+        Column("value", "expected (80% range)", wraps=True),
+        Column("formula", "is", wraps=True),
+    ]
+    return Table.of_cells(columns, energy_rows(plan.answer), "Energy")
 
 
 def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
-from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.page import Column, Columns, Table, column
 from gpufleet.report.pools import pools_of_plan_table
 from gpufleet.report.rented import about
 from gpufleet.report.token_prices import api_in_words
 from gpufleet.report.words import at_least_ms
-from gpufleet.results.flips import Flip, FlipWinner
+from gpufleet.results.base import Refused
+from gpufleet.results.levers import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
-from gpufleet.results.refused import Refused
 from gpufleet.units import MILLISECOND, PERCENT
 
 SHOWN_DIGITS, MANY_TIMES = 4, 10
@@ -79,21 +79,20 @@ def flip_table(flips: list[Flip], notes: Sequence[str] = ()) -> Table:
     ]
     moved = "One value changes at a time; a price changes in all regions of a machine."
     checked = "Checked: 1% closer to today's value, the choice is the same."
-    rows = [flip_row(flip) for flip in flips]
-    return Table(columns, rows, "What flips the choice", [f"{moved} {checked}", *notes])
+    title, said = "What flips the choice", [f"{moved} {checked}", *notes]
+    return Table.of_cells(columns, [flip_cells(flip) for flip in flips], title, said)
 
 
-def flip_row(flip: Flip) -> Row:
-    """One quantity and direction."""
-    quantity = PRICE_QUANTITIES.get(flip.quantity, flip.quantity).format(of=flip.of)
-    row = {"quantity": quantity, "now": in_unit(flip.now, flip.unit)}
+def flip_cells(flip: Flip) -> tuple[str, ...]:
+    """One quantity and direction: what it is and where it stands, where it moves to, by how much, and what wins."""
+    stands = PRICE_QUANTITIES.get(flip.quantity, flip.quantity).format(of=flip.of), in_unit(flip.now, flip.unit)
     if flip.value is None:
         edge = f"{'up' if flip.is_rise else 'down'} to {in_unit(flip.searched_to, flip.unit)}"
-        return {**row, "value": "any", "change": "-", "wins": f"the same row {edge}"}
+        return *stands, "any", "-", f"the same row {edge}"
     wins = "no single offer serves" if flip.winner is None else machines_of(flip.winner)
     ratio = flip.change_ratio
     change = "-" if ratio is None else f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(ratio), 2)}%"
-    return {**row, "value": in_unit(flip.value, flip.unit), "change": change, "wins": wins}
+    return *stands, in_unit(flip.value, flip.unit), change, wins
 
 
 def in_unit(value: float, unit: str) -> str:
@@ -118,25 +117,17 @@ def duration_in_digits(seconds: float) -> str:
 
 def why_not_table(asked: WhyNot, most: int | None = None) -> Table:
     """Why something else is not the answer, with the candidates of it that were rejected, the nearest first."""
-    columns = refused_columns()
-    rows = [refused_row(r) for r in sorted(asked.refused, key=nearness)[:most]]
+    nearest = sorted(asked.refused, key=nearness)[:most]
     title = f"Why not {asked.asked}? {verdict(asked)}"
-    return Table(columns, rows, title, [f"{note}." for note in asked.notes], empty="")
+    return Table.of(nearest, REFUSED_COLUMNS, title, [f"{note}." for note in asked.notes], empty="")
 
 
-def refused_columns() -> list[Column]:
-    """Candidate, reason, and by how much it missed."""
-    return [
-        Column("candidate", "candidate"),
-        Column("reason", "reason", wraps=True),
-        Column("detail", "by how much", wraps=True),
-    ]
-
-
-def refused_row(refused: Refused) -> Row:
-    """One candidate, with the layouts that it stands for."""
-    many = f" ({refused.count} layouts)" if refused.count > 1 else ""
-    return {"candidate": refused.candidate + many, "reason": refused.reason, "detail": refused.detail or "-"}
+REFUSED_COLUMNS: Columns[Refused] = [
+    column("candidate", lambda r: r.candidate + (f" ({r.count} layouts)" if r.count > 1 else "")),
+    column("reason", lambda r: r.reason, wraps=True),
+    column("by how much", lambda r: r.detail or "-", wraps=True),
+]
+"""A candidate with the layouts that it stands for, why it was rejected, and by how much it missed."""
 
 
 def verdict(asked: WhyNot) -> str:
@@ -208,30 +199,21 @@ STAGES = {"beyond_quota": -5, "no_price": -4, "over_limit": -3, "too_large": -2}
 
 
 def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
-    """The answer beside an API that charges by the token."""
+    """The answer beside an API that charges by the token, over all hours where those at the peak and off it differ."""
     columns = [Column("name", "compared with a token API"), Column("value", "", wraps=True)]
-    whose = "as given" if found.api is None else api_in_words(found.api)
     asked = f"{usd(found.usd_per_million_input_tokens)} in, {usd(found.usd_per_million_output_tokens)} out per 1M"
-    price = f"{asked}, {whose}" if found.api is None else f"{asked}: {whose}"
+    price = f"{asked}, as given" if found.api is None else f"{asked}: {api_in_words(found.api)}"
+    is_flat = plan.mean_requests_per_s is None
+    rate = f"{amount(plan.all_hours_requests_per_s)} requests/s{'' if is_flat else ' over all hours'}"
     rows = [
         ("the API's price", price),
-        ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {mean_rate(plan)}"),
+        ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {rate}"),
         ("these machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
         ("machines cost no more", break_even_words(found)),
     ]
-    cells = [{"name": name, "value": value} for name, value in rows]
     notes = ["Machines are paid for even when idle; staff and other costs are not included."]
-    notes += [] if plan.mean_requests_per_s is None else ["Rates are peak rates; the off-peak rate stays as it is."]
-    return Table(columns, cells, "Break-even", notes)
-
-
-def mean_rate(plan: ServePlan) -> str:
-    """The rate that a day is charged for.
-
-    At the peak and off it machines and API differ: both are means over all hours.
-    """
-    over_all = "" if plan.mean_requests_per_s is None else " over all hours"
-    return f"{amount(plan.all_hours_requests_per_s)} requests/s{over_all}"
+    notes += [] if is_flat else ["Rates are peak rates; the off-peak rate stays as it is."]
+    return Table.of_cells(columns, rows, "Break-even", notes)
 
 
 def beside_api(ratio: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpufleet.report.explanation import share
 from gpufleet.report.numbers import (
     amount,
@@ -9,15 +11,15 @@ from gpufleet.report.numbers import (
     duration,
     percent,
     plural,
-    ranged,
     ranged_duration,
     significant,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Table
+from gpufleet.report.page import Column, Columns, Table, column, number
+from gpufleet.report.ranges import ranged_figure
 from gpufleet.results.base import ExplainedTerm
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.pools import Handover, Pool, PooledDeployment, PooledMachines, PooledServing
+from gpufleet.results.pools import Pool, PooledDeployment, PooledMachines, PooledServing
 from gpufleet.units import GB, MB
 
 LEAST_DIFFERENCE = 0.005
@@ -31,28 +33,24 @@ def pools_subject(result: ServingEstimate, pools: PooledServing) -> str:
     )
 
 
-def pool_label(pool: Pool) -> str:
+def pool_label(pool: Pool | PooledMachines) -> str:
     """A pool as it is typed: 2x H100-SXM:4 TP4."""
     return f"{pool.copies}x {pool.gpu}:{pool.num_gpus} ({pool.layout})"
 
 
-def binding_pool_line(result: ServingEstimate, pools: PooledServing) -> str:
-    """The pool that carries less, and how full it is."""
-    return f"Binding limit: {result.binding_limit}, at {percent(binding_pool(pools).load_ratio)} of what it carries."
-
-
-def binding_pool(pools: PooledServing) -> Pool:
-    """The pool that carries less."""
-    return pools.prefill if pools.binds == "prefill" else pools.decode
-
-
-def pools_memory_line(pools: PooledServing) -> str:
-    """What fits a copy of each pool."""
-    d = pools.decode
-    return (
+def pools_lines(result: ServingEstimate, pools: PooledServing) -> list[str]:
+    """The pool that carries less and how full it is, rates side by side, what lies between, and what fits."""
+    d, handover = pools.decode, pools.handover
+    binding, size, seconds = pools.prefill if pools.binds == "prefill" else d, handover.bytes_per_gpu, handover.seconds
+    said = f"{significant(size / GB)} GB" if size >= GB else f"{significant(size / MB)} MB"
+    return [
+        f"Binding limit: {result.binding_limit}, at {percent(binding.load_ratio)} of what it carries.",
+        matched_line(pools),
+        f"Hand-over of a prompt: {said} a GPU {handover.link}: "
+        f"{ranged_duration(seconds.value, seconds.low, seconds.high)}.",
         f"Memory: prefill {pools.prefill.verdict}, decode {d.verdict}; {amount_of(d.together)} "
-        f"sequences decode at a time on a copy, at most {count(d.most_together)} fit."
-    )
+        f"sequences decode at a time on a copy, at most {count(d.most_together)} fit.",
+    ]
 
 
 def matched_line(pools: PooledServing) -> str:
@@ -64,15 +62,6 @@ def matched_line(pools: PooledServing) -> str:
     return f"{more} could carry {times} times what {less} does: {copies.replace('copys', 'copies')} would match."
 
 
-def handover_line(handover: Handover) -> str:
-    """Bytes, link and time of a hand-over."""
-    size = handover.bytes_per_gpu
-    said = f"{significant(size / GB)} GB" if size >= GB else f"{significant(size / MB)} MB"
-    seconds = handover.seconds
-    shown = ranged_duration(seconds.value, seconds.low, seconds.high)
-    return f"Hand-over of a prompt: {said} a GPU {handover.link}: {shown}."
-
-
 def pools_tables(pools: PooledServing) -> list[Table]:
     """Both pools, and the parts of the first token."""
     return [pools_table(pools), first_token_table(pools.first_token)]
@@ -80,20 +69,18 @@ def pools_tables(pools: PooledServing) -> list[Table]:
 
 def pools_table(pools: PooledServing) -> Table:
     """Copies, what they carry, how full they are, and how many the other pool asks for, side by side."""
-    sides = (pools.prefill, pools.decode)
     columns = [Column("what", "pool"), Column("prefill", "prefill"), Column("decode", "decode")]
-    figures = {
-        "copies": [pool_label(pool) for pool in sides],
-        "carries, requests/s": [carried(pool) for pool in sides],
-        "load": [percent(pool.load_ratio) for pool in sides],
-        "together on a copy": [
-            f"{amount_of(pool.together)} of {count(pool.most_together)} {what}"
-            for pool, what in zip(sides, ("prompts", "sequences"), strict=True)
-        ],
-        "copies to match the other": [count(pool.needed_copies) for pool in sides],
+    figures: dict[str, Callable[[Pool], str]] = {
+        "copies": pool_label,
+        "carries, requests/s": lambda pool: ranged_figure(pool.carried_requests_per_s),
+        "load": lambda pool: percent(pool.load_ratio),
+        "together on a copy": lambda pool: (
+            f"{amount_of(pool.together)} of {count(pool.most_together)} "
+            f"{'prompts' if pool is pools.prefill else 'sequences'}"
+        ),
+        "copies to match the other": lambda pool: count(pool.needed_copies),
     }
-    rows = [{"what": what, "prefill": first, "decode": second} for what, (first, second) in figures.items()]
-    return Table(columns, rows)
+    return Table.of_cells(columns, [(what, say(pools.prefill), say(pools.decode)) for what, say in figures.items()])
 
 
 def amount_of(number: float) -> str:
@@ -101,26 +88,16 @@ def amount_of(number: float) -> str:
     return amount(float(f"{number:.3g}"))
 
 
-def carried(pool: Pool) -> str:
-    """The most that a pool carries, with its range."""
-    figure = pool.carried_requests_per_s
-    return ranged(figure.value, figure.low, figure.high, digits=3)
-
-
 def first_token_table(parts: list[ExplainedTerm]) -> Table:
     """What the time to first token is made of."""
     total_s = sum(part.value for part in parts)
-    columns = [
-        Column("name", "what makes the TTFT"),
-        Column("seconds", "time", align="right"),
-        Column("share", "share", align="right"),
-        Column("formula", "as", wraps=True),
+    columns: Columns[ExplainedTerm] = [
+        column("what makes the TTFT", lambda p: p.name),
+        number("time", lambda p: duration(p.value)),
+        number("share", lambda p: share(p.value / total_s)),
+        column("as", lambda p: p.formula, wraps=True),
     ]
-    rows = [
-        {"name": p.name, "seconds": duration(p.value), "share": share(p.value / total_s), "formula": p.formula}
-        for p in parts
-    ]
-    return Table(columns, rows)
+    return Table.of(parts, columns)
 
 
 def pools_of_plan_table(pools: PooledDeployment) -> Table:
@@ -131,20 +108,17 @@ def pools_of_plan_table(pools: PooledDeployment) -> Table:
         Column("machines", "machines", wraps=True),
         Column("carries", "carries, requests/s", align="right"),
     ]
+    for_both = " (for both)" if pools.decode.machines is None else ""
     rows = [
-        {
-            "pool": name,
-            "copies": f"{pool.copies}x {pool.gpu}:{pool.num_gpus} ({pool.layout})",
-            "machines": machines_text(pool),
-            "carries": significant(pool.carried_requests_per_s),
-        }
-        for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
+        (name, pool_label(pool), machines, significant(pool.carried_requests_per_s))
+        for name, pool, machines in (
+            ("prefill", pools.prefill, machines_text(pools.prefill) + for_both),
+            ("decode", pools.decode, machines_text(pools.decode)),
+        )
     ]
-    if pools.decode.machines is None:
-        rows[0]["machines"] += " (for both)"
     planned = ", ".join(f"{label} {duration(seconds)}" for label, seconds in pools.planned_s.items())
     notes = [pools_price_line(pools), *([f"Planned: {planned}."] if planned else [])]
-    return Table(columns, rows, "Prefill and decode apart", notes=notes)
+    return Table.of_cells(columns, rows, "Prefill and decode apart", notes)
 
 
 def machines_text(pool: PooledMachines) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpufleet.report.numbers import duration, ranged, ranged_duration
+from gpufleet.report.page import Column, Row
 from gpufleet.results.base import Figure
 
 
@@ -18,6 +19,19 @@ def ranged_time(figure: Figure) -> str:
 def ranged_figure(figure: Figure, unit: str = "") -> str:
     """A number with its range, to three digits."""
     return ranged(figure.value, figure.low, figure.high, unit, digits=3)
+
+
+FIGURE_COLUMNS = (
+    Column("figure", "figure"),
+    Column("shown", "expected (80% range)", align="right", where="text"),
+    *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
+    Column("grade", "grade"),
+)
+
+
+def figure_row(name: str, figure: Figure, shown: str) -> Row:
+    """The cells of one figure in these columns."""
+    return {"figure": name, "shown": shown, **figure.model_dump()}
 
 
 def ranged_by(figure: Figure, write: Callable[[float], str], between: str = " to ") -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from gpufleet.records import dataclass
 from gpufleet.report.markup import marked_up
 from gpufleet.report.page import Picture
+from gpufleet.report.svg import Box
 from gpufleet.results.regions import RegionPlan, RegionRow, UserPlace
 
 MARGIN, TOP = 18, 44
@@ -21,20 +21,6 @@ CHOSEN, RING, LETTER, LINE, STEPS, PIECES = 6.0, 3.5, 6.8, 14.0, 16, 100
 WAY = 'class="way" stroke="#b3541e" stroke-width="1.5" stroke-opacity="0.7"'
 RING_KEY, USERS_KEY = "ring: could serve, grey: cannot", "square: users"
 Point = tuple[float, float]
-
-
-class Box(NamedTuple):
-    """A rectangle of the map."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: Box) -> bool:
-        """Whether two have a point in common."""
-        across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
 
 
 @dataclass(frozen=True)
@@ -172,8 +158,8 @@ def labels(frame: Frame, users: Sequence[UserPlace], regions: Sequence[RegionRow
         if r.is_chosen
     ]
     rings = [(frame.x(r.longitude_degrees or 0.0), frame.y(r.latitude_degrees or 0.0)) for r in regions]
-    taken = [Box(x - size, y - size, x + size, y + size) for x, y, size, _ in marks]
-    crowded = [*taken, *(Box(x - RING, y - RING, x + RING, y + RING) for x, y in rings)]
+    taken = [Box.around(x, y, size) for x, y, size, _ in marks]
+    crowded = [*taken, *(Box.around(x, y, RING) for x, y in rings)]
     crowded += [box for way in ways for box in along(frame, way)]
     drawn = []
     for x, y, size, words in marks:
@@ -190,7 +176,7 @@ def along(frame: Frame, way: Way) -> list[Box]:
     (x, y), (end_x, end_y) = ((frame.x(at[0]), frame.y(at[1])) for at in way)
     shares = [piece / PIECES for piece in range(PIECES + 1)]
     places = [(x + share * (end_x - x), y + share * (end_y - y)) for share in shares]
-    return [Box(left - 2, top - 2, left + 2, top + 2) for left, top in places]
+    return [Box.around(left, top, 2) for left, top in places]
 
 
 def free_box(

@@ -24,11 +24,22 @@ from gpufleet.report.fleet_mix import (
     proved,
     routes_table,
     share_tables,
+    some,
     title,
 )
-from gpufleet.report.numbers import amount, duration, percent, plural, ranged, ranged_duration, significant, usd
+from gpufleet.report.numbers import (
+    amount,
+    duration,
+    or_dash,
+    percent,
+    plural,
+    ranged,
+    ranged_duration,
+    significant,
+    usd,
+)
 from gpufleet.report.numbers import usd_per_hour as per_hour
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.page import Columns, Page, Table, column, lines_table, number
 from gpufleet.report.region_map import region_map
 from gpufleet.report.rented import in_doubt, region_name
 from gpufleet.report.words import REGION_REASONS
@@ -38,11 +49,12 @@ from gpufleet.results.regions import (
     EgressCost,
     Emitted,
     FollowedSun,
+    HoursOfDay,
     RegionChoiceRow,
-    RegionLost,
     RegionPlan,
     RegionRow,
 )
+from gpufleet.results.rented import OfferedMachines
 from gpufleet.units import KILO, MILLISECOND
 
 MOST_REGIONS, MOST_NAMES, MOST_PLACES = 8, 2, 3
@@ -54,7 +66,10 @@ NETWORK = {
 
 
 def regions_page(plan: RegionPlan) -> Page:
-    """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way."""
+    """What to rent where, what users meet, every region, carbon and what leaves; else what has to give way.
+
+    The next step is to ask what a region that is lost would cost, where nobody did.
+    """
     if not plan.machines:
         tables = [given_way_table(plan.given_way), regions_table(plan)]
         return Page(NO_MIX, tables, closing_notes(plan), [question(plan)], next_step=next_step(plan))
@@ -72,41 +87,25 @@ def regions_page(plan: RegionPlan) -> Page:
     ]
     alone = cheapest_alone(plan)
     beside = ("one region's", None if alone is None else cost_alone(alone))
-    costs = cost_facts(plan, listed([*machines_by_region(plan)]), beside)
-    facts, said = [*held_facts(users_held(plan) or limits_held(plan)), *costs], [*notes(plan), *own_notes(plan)]
-    return Page(headline(plan), tables, said, [question(plan)], facts, title(plan), survive_step(plan))
-
-
-def users_held(plan: RegionPlan) -> list[Held]:
-    """The limits at users of every place."""
-    return [
+    at_users = [
         Held(f"{a.objective} in {plan.users[a.users].name}", a.latency, a.limit_s)
         for a in plan.at_users
         if a.limit_s is not None
     ]
-
-
-def survive_step(plan: RegionPlan) -> str:
-    """What to do with the answer: ask what a region that is lost would cost, where nobody did."""
-    measure = "rent one machine of each type and measure it, the network included."
-    return measure if plan.lost else f"ask what it costs to lose a region (--survive-region); {measure}"
+    held = held_facts(at_users or limits_held(plan))
+    facts = [*held, *cost_facts(plan, listed([*machines_by_region(plan)]), beside)]
+    step = "rent one machine of each type and measure it, the network included."
+    step = step if plan.lost else f"ask what it costs to lose a region (--survive-region); {step}"
+    said = [*notes(plan), *own_notes(plan)]
+    return Page(headline(plan), tables, said, [question(plan)], facts, title(plan), step)
 
 
 def question(plan: RegionPlan) -> str:
-    """What was asked, in a sentence."""
-    of = [f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in plan.services[:MOST_PLACES]]
-    more = [f"{len(plan.services) - len(of)} more"] if len(plan.services) > len(of) else []
-    users = f"; users: {users_words(plan)}" if plan.users else ""
-    return f"{', '.join([*of, *more])}{users}; {plural(len(plan.regions), 'region')} looked at."
-
-
-def users_words(plan: RegionPlan) -> str:
-    """Places of users with their shares."""
-    if len(plan.users) == 1:
-        return plan.users[0].name
-    said = [f"{user.name} {percent(user.share_ratio)}" for user in plan.users[:MOST_PLACES]]
-    more = [f"{len(plan.users) - len(said)} more places"] if len(plan.users) > len(said) else []
-    return ", ".join([*said, *more])
+    """What was asked, in a sentence, with places of users and their shares."""
+    asked = some([f"{s.model} at {significant(s.requests_per_s)} requests/s" for s in plan.services], "more")
+    places = some([f"{user.name} {percent(user.share_ratio)}" for user in plan.users], "more places")
+    named = plan.users[0].name if len(plan.users) == 1 else places
+    return f"{asked}{f'; users: {named}' if plan.users else ''}; {plural(len(plan.regions), 'region')} looked at."
 
 
 def headline(plan: RegionPlan) -> str:
@@ -128,11 +127,16 @@ def listed(parts: list[str]) -> str:
     return " and ".join([*([", ".join(parts[:-1])] if len(parts) > 1 else []), parts[-1]])
 
 
+def place_of(where: RegionRow | OfferedMachines) -> str:
+    """A cloud and a region of it."""
+    return f"{where.cloud} {where.region}"
+
+
 def machines_by_region(plan: RegionPlan) -> Iterator[str]:
     """The machines of each region."""
     held: dict[str, list[str]] = {}
     for m in plan.machines:
-        held.setdefault(f"{m.cloud} {m.region}", []).append(f"{amount(m.instance_count)}x {m.instance}")
+        held.setdefault(place_of(m), []).append(f"{amount(m.instance_count)}x {m.instance}")
     return (f"{' + '.join(machines)} in {region}" for region, machines in held.items())
 
 
@@ -142,7 +146,7 @@ def against_one_region(plan: RegionPlan) -> str:
     usd_plan = plan.usd_per_hour or 0.0
     if alone is None:
         return " No region serves everything alone."
-    less, where = 1 - usd_plan / cost_alone(alone), f"{alone.cloud} {alone.region}"
+    less, where = 1 - usd_plan / cost_alone(alone), place_of(alone)
     if abs(cost_alone(alone) - usd_plan) < SAME_COST or abs(less) < PROVED:
         return ""
     if less < 0:
@@ -165,37 +169,24 @@ def users_tables(plan: RegionPlan) -> list[Table]:
     """What users of every place meet."""
     if not plan.users:
         return []
-    columns = [
-        Column("users", "users", wraps=True),
-        Column("share", "share", percent, align="right"),
-        Column("row", "row", align="right"),
-        Column("network", "network p50/p95"),
-        Column("objective", "objective"),
-        Column("latency", "at users (80% range)"),
-        Column("limit", "limit", limit_words, align="right"),
+    columns: Columns[AtUsers] = [
+        column("users", lambda a: plan.users[a.users].name, wraps=True),
+        number("share", lambda a: percent(plan.users[a.users].share_ratio)),
+        number("row", lambda a: a.copies + 1),
+        column("network p50/p95", lambda a: round_trip_words(plan, a)),
+        column("objective", lambda a: a.objective),
+        column("at users (80% range)", lambda a: ranged_duration(a.latency.value, a.latency.low, a.latency.high)),
+        number("limit", lambda a: a.limit_s, show=or_dash(duration)),
     ]
-    return [Table(columns, [user_row(plan, a) for a in plan.at_users], "What users meet, model and network together")]
+    return [Table.of(plan.at_users, columns, "What users meet, model and network together")]
 
 
-def limit_words(limit_s: float | None) -> str:
-    """A limit, where one was asked."""
-    return "-" if limit_s is None else duration(limit_s)
-
-
-def user_row(plan: RegionPlan, a: AtUsers) -> Row:
-    """Users of a place under one objective."""
+def round_trip_words(plan: RegionPlan, a: AtUsers) -> str:
+    """The median and the 95th percentile of the way from users to the copies that serve them."""
     d = plan.copies[a.copies].deployment
-    region = next(r for r in plan.regions if (r.cloud, r.region) == (d.cloud, d.region))
+    region = next(r for r in plan.regions if place_of(r) == place_of(d))
     network = next((n for n in region.network if n.users == a.users), None)
-    return {
-        "users": plan.users[a.users].name,
-        "share": plan.users[a.users].share_ratio,
-        "row": a.copies + 1,
-        "network": "unknown" if network is None else f"{whole_ms(network.median.value)}/{whole_ms(network.p95_s)} ms",
-        "objective": a.objective,
-        "latency": ranged_duration(a.latency.value, a.latency.low, a.latency.high),
-        "limit": a.limit_s,
-    }
+    return "unknown" if network is None else f"{whole_ms(network.median.value)}/{whole_ms(network.p95_s)} ms"
 
 
 def whole_ms(seconds: float) -> str:
@@ -209,14 +200,12 @@ def whole_ms(seconds: float) -> str:
 
 def lost_tables(plan: RegionPlan) -> list[Table]:
     """Where requests go when a region is lost."""
-    lines = [lost_line(lost) for lost in plan.lost]
+    lines = []
+    for lost in plan.lost:
+        to = ", ".join(f"{region} {percent(share)}" for region, share in lost.shares.items())
+        busiest = f"the busiest copies at {percent(lost.busiest_ratio)}"
+        lines.append(f"without {lost.cloud} {lost.region}: {to}; {busiest}")
     return [lines_table("When a region is lost", lines)] if lines else []
-
-
-def lost_line(lost: RegionLost) -> str:
-    """One region that is lost."""
-    to = ", ".join(f"{region} {percent(share)}" for region, share in lost.shares.items())
-    return f"without {lost.cloud} {lost.region}: {to}; the busiest copies at {percent(lost.busiest_ratio)}"
 
 
 def sun_tables(plan: RegionPlan) -> list[Table]:
@@ -224,20 +213,12 @@ def sun_tables(plan: RegionPlan) -> list[Table]:
     sun = plan.sun
     if sun is None:
         return []
-    columns = [
-        Column("hours", "UTC"),
-        Column("usd", "$/h", usd, align="right"),
-        Column("machines", "machines", wraps=True),
+    columns: Columns[HoursOfDay] = [
+        column("UTC", lambda h: f"{h.from_hour:02}-{h.to_hour:02}"),
+        number("$/h", lambda h: usd(h.usd_per_hour)),
+        column("machines", lambda h: ", ".join(f"{n} in {region}" for region, n in h.machines.items()), wraps=True),
     ]
-    rows = [
-        {
-            "hours": f"{h.from_hour:02}-{h.to_hour:02}",
-            "usd": h.usd_per_hour,
-            "machines": ", ".join(f"{machines} in {region}" for region, machines in h.machines.items()),
-        }
-        for h in sun.hours
-    ]
-    return [Table(columns, rows, "Where users are awake: machines by the hour", notes=sun_lines(sun))]
+    return [Table.of(sun.hours, columns, "Where users are awake: machines by the hour", sun_lines(sun))]
 
 
 def sun_lines(sun: FollowedSun) -> list[str]:
@@ -263,41 +244,28 @@ def regions_table(plan: RegionPlan) -> Table:
     """Regions that serve all alone, the chosen ones first; how many others do not, and why."""
     serve = [r for r in plan.regions if r.usd_per_hour_alone is not None]
     shown = serve[:MOST_REGIONS]
-    columns = [
-        Column("usd", "$/h alone", usd, align="right"),
-        Column("region", "region", wraps=True),
-        Column("machines", "machines", wraps=True),
-        *(
-            [Column("spot", "spot", lambda u: "-" if u is None else per_hour(u), align="right", priority=1)]
-            if any(r.spot_usd is not None for r in shown)
-            else []
-        ),
-        *([Column("network", "users p50", align="right")] if plan.users else []),
-        Column("grid", "g CO2e/kWh", lambda g: "unknown" if g is None else significant(g), align="right"),
+    columns: Columns[RegionChoiceRow] = [
+        number("$/h alone", lambda r: r.usd_per_hour_alone, key="usd", show=usd),
+        column("region", place_of, wraps=True),
+        column("machines", lambda r: r.machines, wraps=True),
+        number("g CO2e/kWh", lambda r: expected(r.grid)),
     ]
+    if plan.users:
+        columns.insert(
+            3, number("users p50", lambda r: network_words([n.median.value for n in r.network]), key="network")
+        )
+    if any(r.spot_usd is not None for r in shown):
+        columns.insert(3, number("spot", lambda r: r.spot_usd, show=or_dash(per_hour), priority=1))
     more = f"{len(serve) - len(shown)} more serve all alone, dearer; -o json has all"
-    drawn, first = region_map(plan), ", the chosen first" if plan.machines else ""
-    return Table(
+    return Table.of(
+        shown,
         columns,
-        [region_line(plan, r) for r in shown],
-        f"Regions that serve everything alone, each service on one type{first}",
-        notes=[*([more] if len(serve) > len(shown) else []), *rejected(plan.regions)],
+        f"Regions that serve everything alone, each service on one type{', the chosen first' if plan.machines else ''}",
+        [*([more] if len(serve) > len(shown) else []), *rejected(plan.regions)],
         chosen=next((at for at, r in enumerate(shown) if r.is_chosen), None),
         empty="no region does",
-        picture=drawn,
+        picture=region_map(plan),
     )
-
-
-def region_line(plan: RegionPlan, r: RegionChoiceRow) -> Row:
-    """One region."""
-    return {
-        "usd": r.usd_per_hour_alone,
-        "region": f"{r.cloud} {r.region}",
-        "machines": r.machines,
-        "spot": r.spot_usd,
-        "network": network_words([n.median.value for n in r.network]),
-        "grid": None if r.grid is None else r.grid.value,
-    }
 
 
 def network_words(medians_s: list[float]) -> str:
@@ -315,64 +283,45 @@ def network_words(medians_s: list[float]) -> str:
 
 def rejected(regions: Sequence[RegionRow]) -> list[str]:
     """How many regions do not do what was asked, by the reason, with some of them by name."""
-    reasons = Counter(r.why_not for r in regions if r.why_not is not None)
+    named: dict[str, list[str]] = {}
+    for r in regions:
+        if r.why_not is not None:
+            named.setdefault(r.why_not, []).append(f"{r.cloud} {region_name(r.region)}")
     return [
-        f"{plural(count, 'region')}: {REGION_REASONS[reason]} ({some_of(regions, reason)})"
-        for reason, count in reasons.most_common()
+        f"{plural(len(names), 'region')}: {REGION_REASONS[reason]} "
+        f"({', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})"
+        for reason, names in sorted(named.items(), key=lambda item: -len(item[1]))
     ]
-
-
-def some_of(regions: Sequence[RegionRow], reason: str) -> str:
-    """A few regions that were rejected for a reason."""
-    names = [f"{r.cloud} {region_name(r.region)}" for r in regions if r.why_not == reason]
-    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def carbon_tables(plan: RegionPlan) -> list[Table]:
     """Electricity and carbon of every row of copies."""
     if not plan.emitted:
         return []
-    columns = [
-        Column("row", "row", align="right"),
-        Column("region", "region", wraps=True),
-        Column("kwh", "kWh/h"),
-        Column("kg", "kg CO2e/h", wraps=True),
-        Column("kwh_of_tokens", "kWh/1M", significant, align="right"),
-        Column("g_of_tokens", "g/1M", significant, align="right"),
+    columns: Columns[Emitted] = [
+        number("row", lambda e: e.copies + 1),
+        column("region", lambda e: place_of(plan.copies[e.copies].deployment), wraps=True),
+        column("kWh/h", lambda e: figures(e.kwh_per_hour)),
+        column("kg CO2e/h", lambda e: figures(e.g_co2e_per_hour, KILO), wraps=True),
+        number("kWh/1M", lambda e: expected(e.kwh_per_million_output_tokens)),
+        number("g/1M", lambda e: expected(e.g_co2e_per_million_output_tokens)),
     ]
-    sources = sorted({f"{e.source} {e.year}" for e in plan.emitted if e.source is not None})
-    known = [f"Carbon of the grid: {', '.join(sources)}."] if sources else []
     saved = plan.usd_per_kg_saved
-    price = (
-        [] if saved is None else [f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e."]
-    )
-    return [
-        Table(
-            columns,
-            [carbon_row(plan, e) for e in plan.emitted],
-            "Electricity and carbon, an hour and per 1M output tokens",
-            [*price, *known],
-        )
-    ]
+    sources = sorted({f"{e.source} {e.year}" for e in plan.emitted if e.source is not None})
+    less = f"The cheapest fleet that emits a tenth less costs {usd(saved)} more per kg CO2e."
+    known = f"Carbon of the grid: {', '.join(sources)}."
+    notes = [*([] if saved is None else [less]), *([known] if sources else [])]
+    return [Table.of(plan.emitted, columns, "Electricity and carbon, an hour and per 1M output tokens", notes)]
 
 
-def carbon_row(plan: RegionPlan, e: Emitted) -> Row:
-    """One row of copies."""
-    d, grams = plan.copies[e.copies].deployment, e.g_co2e_per_million_output_tokens
-    return {
-        "row": e.copies + 1,
-        "region": f"{d.cloud} {d.region}",
-        "kwh": figures(e.kwh_per_hour),
-        "kg": "unknown" if e.g_co2e_per_hour is None else figures(e.g_co2e_per_hour, KILO),
-        "kwh_of_tokens": e.kwh_per_million_output_tokens.value,
-        "g_of_tokens": None if grams is None else grams.value,
-    }
+def expected(figure: Figure | None) -> str:
+    """A figure without its range."""
+    return significant(None if figure is None else figure.value)
 
 
-def figures(figure: Figure, unit: float = 1.0) -> str:
+def figures(figure: Figure | None, unit: float = 1.0) -> str:
     """A figure with its range, over a unit and without its name."""
-    low, high = (None if end is None else end / unit for end in (figure.low, figure.high))
-    return ranged(figure.value / unit, low, high, "").strip()
+    return "unknown" if figure is None else ranged(figure.value, figure.low, figure.high, scale=unit)
 
 
 def egress_tables(plan: RegionPlan) -> list[Table]:

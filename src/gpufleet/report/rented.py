@@ -1,4 +1,4 @@
-"""Machines of an offer in words: how many of what, where, bought how, until when."""
+"""Machines of an offer in words and as rows of a ranking: how many of what, where, bought how, until when."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet.domain.confidence import EXPECTED, HIGH_END
-from gpufleet.report.numbers import amount, percent, plural
-from gpufleet.report.page import Fact
+from gpufleet.report.numbers import amount, count, percent, plural, usd, usd_per_hour
+from gpufleet.report.page import Column, Fact, Row, Table
 from gpufleet.report.text import cut
-from gpufleet.results.flips import FlipWinner
+from gpufleet.results.base import Input
+from gpufleet.results.job import RentedJob
+from gpufleet.results.levers import FlipWinner
+from gpufleet.results.plan import MissingPrice, RentedService, ServicePlan
 from gpufleet.results.rented import OfferedMachines, RentedMachines
+from gpufleet.results.verification import VerifiedDeployment
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE, MOST_NAMED = "all", 3
@@ -19,11 +23,26 @@ HOLDS, TIGHT, EXPECTED_ONLY = "holds", "tight", "expected"
 CLOUDS_IN_WORDS = {"aws": "AWS", "azure": "Azure", "gcp": "Google Cloud", "oci": "Oracle Cloud"}
 SURER = "--confidence 0.9"
 PLANS_FOR_IT = f"{SURER} plans for it"
+MOST_MISSING, UNMEASURED = 1, "roofline"
+UNVARIED = 12
+OUTDATED = "A price of some age counts as what one likely pays by now."
+DOUBTED = "What holds less surely counts more than it costs (--steady)."
+PRICE_DAYS = (
+    Column("price_as_of", "price of", where="data"),
+    Column("price_first_seen", "first seen", where="data"),
+    Column("price_doubt", "in doubt", where="data"),
+    Column("price_day", "price of", priority=11, where="text"),
+)
 
 
 def machines(d: OfferedMachines) -> str:
     """How many of which type."""
     return f"{d.instance_count}x {d.cloud} {d.instance}"
+
+
+def short_machines(d: OfferedMachines | FlipWinner | VerifiedDeployment) -> str:
+    """The same without what every machine type of a cloud begins with."""
+    return f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
 
 
 def rented_words(d: OfferedMachines, bought: str) -> str:
@@ -185,10 +204,115 @@ def tight_row(
 
 def machines_texts(rows: Sequence[RentedMachines], width: int) -> list[str]:
     """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
-    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rows]
     counts = [f"{d.instance_count}x " for d in rows]
+    names = [short_machines(d).removeprefix(number) for d, number in zip(rows, counts, strict=True)]
     if width >= NARROW_PAGE:
         return [count + name for count, name in zip(counts, names, strict=True)]
     short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
     alike = {text for text in short if len({n for n, s in zip(names, short, strict=True) if s == text}) > 1}
     return [c + (n if s in alike else s) for c, n, s in zip(counts, names, short, strict=True)]
+
+
+def price_lines(plan: ServicePlan) -> list[str]:
+    """A cheaper price without a date, and machines whose price is not known, as one paragraph."""
+    d = plan.undated_alternative
+    price = "" if d is None else usd_per_hour(d.usd_per_hour)
+    said = [*undated_line(d, price), *missing_line(plan.missing_prices)]
+    return [" ".join(said)] if said else []
+
+
+def kind(d: RentedMachines) -> str:
+    """The price kind in words, with the machines of a service that are bought on demand beside spot."""
+    steady = d.steady_instance_count if isinstance(d, RentedService) else 0
+    beside = f" ({count(steady)} of them on demand)" if steady else ""
+    return d.price_kind.replace("_", " ") + beside
+
+
+def undated_line(d: RentedMachines | None, price: str) -> list[str]:
+    """What would cost less, were a price that nobody dates, or an old one, still true."""
+    if d is None:
+        return []
+    day = d.price_day
+    of_day = day if d.stated_price_day is None else f"price of {day}, {aged_words(d)} by now"
+    return [f"Cheaper if still true: {rented_words(d, kind(d))}: {about(d)}{price}, {of_day}."]
+
+
+def unmeasured_line(d: RentedJob | None) -> list[str]:
+    """What would cost less, were a speed that nobody measured as expected; and how to take it."""
+    if d is None:
+        return []
+    high = usd(d.usd.high or d.usd.value)
+    rented = f"{rented_words(d, kind(d))}: {about(d)}{usd(d.usd.value)}"
+    if d.grade != UNMEASURED:
+        return [f"Cheaper if still true: {rented}, price of {d.price_day}, {aged_words(d)} by now."]
+    return [f"Cheaper if its speed holds: {rented}, but up to {high}: nobody measured it (--gpus {d.gpu} takes it)."]
+
+
+def aged_words(d: RentedMachines) -> str:
+    """How much more than its list says a price likely is, or of spot how much more it may be."""
+    more = f"{percent(d.price_age_ratio - 1)} more"
+    return f"up to {more}" if d.price_kind == "spot" else f"likely {more}"
+
+
+def missing_line(missing: Sequence[MissingPrice]) -> list[str]:
+    """Machines without a price that could have been the answer, those first that may cost most."""
+    if not missing:
+        return []
+    named = "; ".join(missing_words(m) for m in missing[:MOST_MISSING])
+    more = f"; and {len(missing) - MOST_MISSING} more" if len(missing) > MOST_MISSING else ""
+    return [f"Price unknown: {named}{more}."]
+
+
+def missing_words(m: MissingPrice) -> str:
+    """How many of which machines, below which price they win, and what their GPUs cost elsewhere."""
+    machines = f"{m.instance_count}x {m.cloud} {m.instance} ({amount(m.instance_count * m.gpus_per_instance)}x {m.gpu})"
+    wins, known = usd_per_hour(m.wins_below_usd_per_hour), usd_per_hour(m.least_known_usd_per_hour)
+    return f"{machines} wins below {wins} each (elsewhere from {known})"
+
+
+def ranking(
+    rented: Sequence[RentedMachines],
+    columns: list[Column],
+    rows: list[Row],
+    legend: Sequence[str],
+    marks: Sequence[str] = (),
+) -> Table:
+    """Every row, the first marked as chosen; the `legend` says what becomes of a row at the high end of its range."""
+    by_now = " by now" if OUTDATED in marks else ""
+    order = f"Ranked by cost{by_now} and certainty" if DOUBTED in marks else f"Cheapest{by_now} first"
+    title = f"{order}, one row per machine type"
+    marks_of_prices = [
+        *(["~: estimated"] if any(d.price_basis == "estimated" for d in rented) else []),
+        *(["?: undated"] if any(d.price_first_seen for d in rented) else []),
+    ]
+    title += f" ({', '.join(marks_of_prices)})" if marks_of_prices else ""
+    return Table(columns, rows, title, [*legend, *marks], 0 if rows else None)
+
+
+def varied_columns(rented: Sequence[RentedMachines]) -> list[Column]:
+    """Weights and engine: worth a narrow page's room where the rows differ in them."""
+    ones = {"weights": {d.weight_format for d in rented}, "engine": {d.engine for d in rented}}
+    return [
+        Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
+        for name, values in ones.items()
+    ]
+
+
+def are_regions_asked(inputs: Sequence[Input]) -> bool:
+    """Whether anybody said where machines may stand."""
+    return any(i.name == "regions" and i.origin != "default" for i in inputs)
+
+
+def machine_cells(rank: int, d: RentedMachines, machines: str, confidence: float) -> Row:
+    """What machines are, where, how surely and of which day their price is."""
+    return {
+        "row": str(rank),
+        "machines": machines,
+        "place": place(d),
+        "gpus": gpus(d),
+        "weights_text": d.weight_format,
+        "engine_text": d.engine,
+        "verdict": range_word(d.is_tight, confidence),
+        "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
+    }

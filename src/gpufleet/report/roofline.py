@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogAxis
 from gpufleet.report.explanation import formula, share
 from gpufleet.report.numbers import amount, percent, significant
-from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.explanation import ExplainedOperation, ExplainedStep, Explanation
+from gpufleet.report.page import Columns, Table, column, number
+from gpufleet.results.estimate import ExplainedStep, Explanation
 from gpufleet.units import TERA
 
 WIDEST, ROWS = 78, 20
@@ -30,31 +30,6 @@ class Point:
     share_ratio: float
     roof_ratio: float
     formula: str
-
-
-@dataclass(frozen=True)
-class LogAxis:
-    """A logarithmic axis from `low` to `high`."""
-
-    low: float
-    high: float
-
-    def position(self, value: float) -> float:
-        """Where a value stands: 0 at the low end, 1 at the high end.
-
-        >>> LogAxis(1.0, 100.0).position(10.0)
-        0.5
-        """
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-    def value(self, position: float) -> float:
-        """The value at a position: the inverse of `position`."""
-        return self.low * math.exp(position * math.log(self.high / self.low))
-
-    def decades(self) -> list[float]:
-        """Powers of ten on the axis."""
-        first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-        return [10.0**power for power in range(first, last + 1)]
 
 
 @dataclass(frozen=True)
@@ -88,13 +63,14 @@ def chart_of(explanation: Explanation) -> Chart:
     peak = max(rate for _, rate in ceilings)
     intensities = [p.flop_per_byte for p in points] + [peak / explanation.bandwidth_bytes_per_s]
     rates = [p.flop_per_s for p in points] + [peak]
+    undrawn = (o for o in explanation.decode.operations if not o.has_arithmetic)
     return Chart(
         points=points,
         across=LogAxis(min(intensities) / AIR, max(intensities) * AIR),
         upwards=LogAxis(min(rates) / AIR_BELOW, max(rates) * AIR),
         bandwidth_bytes_per_s=explanation.bandwidth_bytes_per_s,
         ceilings=ceilings,
-        undrawn=tuple(_undrawn([explanation.decode, explanation.prefill])),
+        undrawn=tuple(f"{o.name} {share(o.share_ratio)}" for o in undrawn),
     )
 
 
@@ -113,28 +89,18 @@ def _points(step: ExplainedStep, name: str, marks: str) -> Iterator[Point]:
         )
 
 
-def _undrawn(steps: Sequence[ExplainedStep]) -> list[str]:
-    """Operations without a place in the plane, with their share of the decode step."""
-    return [_with_share(o) for o in steps[0].operations if not o.has_arithmetic]
-
-
-def _with_share(operation: ExplainedOperation) -> str:
-    return f"{operation.name} {share(operation.share_ratio)}"
-
-
 def roofline_table(chart: Chart, width: int) -> Table:
     """The chart in characters, and what each letter in it is."""
-    columns = [
-        Column("mark", ""),
-        Column("name", "operation", wraps=True),
-        Column("intensity", "flop/byte", align="right", priority=1),
-        Column("rate", "Tflop/s", align="right", priority=2),
-        Column("roof", "of roof", align="right", priority=1),
-        Column("share", "of step", align="right"),
+    columns: Columns[Point] = [
+        column("", lambda p: p.mark),
+        column("operation", lambda p: p.name, wraps=True),
+        number("flop/byte", lambda p: significant(p.flop_per_byte), priority=1),
+        number("Tflop/s", lambda p: significant(p.flop_per_s / TERA), priority=2),
+        number("of roof", lambda p: percent(p.roof_ratio), priority=1),
+        number("of step", lambda p: share(p.share_ratio)),
     ]
     title = "Roofline of one GPU: Tflop/s over flop per byte of memory traffic (log-log)"
-    rows = [_legend_row(point) for point in chart.points]
-    return Table(columns, rows, title, _notes(chart), drawing=drawn_lines(chart, width))
+    return Table.of(chart.points, columns, title, _notes(chart), drawing=drawn_lines(chart, width))
 
 
 def drawn_lines(chart: Chart, width: int) -> list[str]:
@@ -202,14 +168,3 @@ def _notes(chart: Chart) -> list[str]:
     aside = [f"Not drawn, as they do no arithmetic: {', '.join(chart.undrawn)} of the decode step."]
     letters = "Capital letters are operations of the decode step, small ones of the prefill."
     return [letters, roof, *(aside if chart.undrawn else [])]
-
-
-def _legend_row(point: Point) -> Row:
-    return {
-        "mark": point.mark,
-        "name": point.name,
-        "intensity": significant(point.flop_per_byte),
-        "rate": significant(point.flop_per_s / TERA),
-        "roof": percent(point.roof_ratio),
-        "share": share(point.share_ratio),
-    }

@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import LogAxis
 from gpufleet.report.explanation import share
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, significant
-from gpufleet.report.roofline import Chart, LogAxis, Point
+from gpufleet.report.roofline import Chart, Point
+from gpufleet.report.svg import Box, svg_document, written
 from gpufleet.units import TERA
 
 WIDTH_PX, HEIGHT_PX = 1000, 680
@@ -44,25 +46,6 @@ STYLE = """
 """
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle of the page, in pixels."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: Box) -> bool:
-        """Whether both share a pixel."""
-        is_beside = self.right < other.left or other.right < self.left
-        return not (is_beside or self.bottom < other.top or other.bottom < self.top)
-
-    def holds(self, x: float, y: float) -> bool:
-        """Whether a place is inside."""
-        return self.left <= x <= self.right and self.top <= y <= self.bottom
-
-
 PLOT = Box(LEFT_PX, TOP_PX, WIDTH_PX - RIGHT_PX, HEIGHT_PX - BOTTOM_PX)
 
 
@@ -90,13 +73,9 @@ class Mark:
 def roofline_svg(chart: Chart, title: str) -> str:
     """The whole document; `title` says whose roofline it is."""
     marks = [_mark(chart, point) for point in chart.points]
-    shown = _cut(title)
+    shown = title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
     parts = [
-        f'<svg class="roofline" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" '
-        f'width="{WIDTH_PX}" height="{HEIGHT_PX}">',
-        f"<title>{marked_up(shown)}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{WIDTH_PX}" height="{HEIGHT_PX}"/>',
-        _text(LEFT_PX, 32, shown, "head"),
+        written(LEFT_PX, 32, shown, "head"),
         *_key(),
         *_grid(chart),
         *_roof(chart),
@@ -105,11 +84,7 @@ def roofline_svg(chart: Chart, title: str) -> str:
         *_labels_svg(chart, marks),
         *_foot(chart),
     ]
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
+    return svg_document("roofline", WIDTH_PX, HEIGHT_PX, shown, STYLE, parts)
 
 
 def _x(axis: LogAxis, value: float) -> float:
@@ -118,10 +93,6 @@ def _x(axis: LogAxis, value: float) -> float:
 
 def _y(axis: LogAxis, value: float) -> float:
     return TOP_PX + (1 - axis.position(value)) * PLOT_HEIGHT_PX
-
-
-def _text(x: float, y: float, text: str, look: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
 
 
 def _mark(chart: Chart, point: Point) -> Mark:
@@ -144,11 +115,11 @@ def _mark_svg(mark: Mark) -> str:
 def _key() -> Iterator[str]:
     """What discs, squares and areas are."""
     yield f'<circle class="decode" cx="{LEFT_PX + 7}" cy="58" r="7"/>'
-    yield _text(LEFT_PX + 20, 63, "decode step")
+    yield written(LEFT_PX + 20, 63, "decode step")
     yield f'<rect class="prefill" x="{LEFT_PX + 112}" y="52" width="13" height="13"/>'
-    yield _text(LEFT_PX + 132, 63, "prefill")
+    yield written(LEFT_PX + 132, 63, "prefill")
     note = "area and %: share of its step, small ones without a name; line: what one GPU can reach"
-    yield _text(LEFT_PX + 190, 63, note, "soft")
+    yield written(LEFT_PX + 190, 63, note, "soft")
 
 
 def _grid(chart: Chart) -> Iterator[str]:
@@ -156,15 +127,15 @@ def _grid(chart: Chart) -> Iterator[str]:
     for value in chart.across.decades():
         x = _x(chart.across, value)
         yield f'<path class="grid" d="M{x:.1f} {PLOT.top}V{PLOT.bottom}"/>'
-        yield _text(x, PLOT.bottom + LINE_PX, amount(value), "soft mid")
+        yield written(x, PLOT.bottom + LINE_PX, amount(value), "soft mid")
     for value in chart.upwards.decades():
         y = _y(chart.upwards, value)
         yield f'<path class="grid" d="M{PLOT.left} {y:.1f}H{PLOT.right}"/>'
-        yield _text(PLOT.left - 8, y + 4, amount(value / TERA), "soft end")
+        yield written(PLOT.left - 8, y + 4, amount(value / TERA), "soft end")
     yield f'<rect class="frame" x="{PLOT.left}" y="{PLOT.top}" width="{PLOT_WIDTH_PX}" height="{PLOT_HEIGHT_PX}"/>'
-    yield _text(LEFT_PX + PLOT_WIDTH_PX / 2, PLOT.bottom + 40, "flop per byte of memory traffic", "mid")
+    yield written(LEFT_PX + PLOT_WIDTH_PX / 2, PLOT.bottom + 40, "flop per byte of memory traffic", "mid")
     middle = TOP_PX + PLOT_HEIGHT_PX / 2
-    yield f'<g transform="translate(24 {middle:.0f}) rotate(-90)">{_text(0, 0, "Tflop/s of one GPU", "mid")}</g>'
+    yield f'<g transform="translate(24 {middle:.0f}) rotate(-90)">{written(0, 0, "Tflop/s of one GPU", "mid")}</g>'
 
 
 def _roof(chart: Chart) -> Iterator[str]:
@@ -172,8 +143,8 @@ def _roof(chart: Chart) -> Iterator[str]:
     for name, peak in chart.ceilings:
         x, y = _x(chart.across, peak / chart.bandwidth_bytes_per_s), _y(chart.upwards, peak)
         yield f'<path class="roof" d="M{x:.1f} {y:.1f}H{PLOT.right}"/>'
-        yield _text(PLOT.right + 8, y - 2, name)
-        yield _text(PLOT.right + 8, y + 13, f"{significant(peak / TERA)} Tflop/s", "soft")
+        yield written(PLOT.right + 8, y - 2, name)
+        yield written(PLOT.right + 8, y + 13, f"{significant(peak / TERA)} Tflop/s", "soft")
 
 
 def _slope(chart: Chart) -> list[tuple[float, float]]:
@@ -196,29 +167,25 @@ def _memory_line(chart: Chart, marks: Sequence[Mark]) -> Iterator[str]:
     x, y = _memory_label_place(slope, marks)
     label = f"memory {significant(bandwidth / TERA)} TB/s"
     angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
-    yield f'<g transform="translate({x:.1f} {y:.1f}) rotate({angle:.1f})">{_text(0, -9, label, "mid")}</g>'
+    yield f'<g transform="translate({x:.1f} {y:.1f}) rotate({angle:.1f})">{written(0, -9, label, "mid")}</g>'
 
 
 def _memory_label_place(slope: Sequence[tuple[float, float]], marks: Sequence[Mark]) -> tuple[float, float]:
     """Inside of the line, as far as can be from every mark."""
-    inner = [place for place in slope if _is_inner(place, slope)] or list(slope)
-    return max(inner, key=lambda place: min(math.hypot(place[0] - m.x, place[1] - m.y) - m.radius for m in marks))
-
-
-def _is_inner(place: tuple[float, float], slope: Sequence[tuple[float, float]]) -> bool:
     ends = (slope[0], slope[-1])
-    return all(math.hypot(place[0] - x, place[1] - y) > ROOF_LABEL_PX / 2 for x, y in ends)
+    inner = [place for place in slope if all(math.dist(place, end) > ROOF_LABEL_PX / 2 for end in ends)] or slope
+    return max(inner, key=lambda place: min(math.hypot(place[0] - m.x, place[1] - m.y) - m.radius for m in marks))
 
 
 def _labels_svg(chart: Chart, marks: Sequence[Mark]) -> Iterator[str]:
     """A label for every operation that counts, largest first, where nothing stands yet."""
     taken = [mark.box for mark in marks] + list(_roof_boxes(chart, marks))
-    written: list[Box] = []
+    labelled: list[Box] = []
     for mark in sorted(marks, key=lambda mark: -mark.point.share_ratio):
-        place = _free_place(mark, taken, written) if mark.point.share_ratio >= LEAST_LABELLED_RATIO else None
+        place = _free_place(mark, taken, labelled) if mark.point.share_ratio >= LEAST_LABELLED_RATIO else None
         if place is not None:
             taken.append(place)
-            written.append(place)
+            labelled.append(place)
             yield from _label_svg(mark, place)
 
 
@@ -234,21 +201,21 @@ def _roof_boxes(chart: Chart, marks: Sequence[Mark]) -> Iterator[Box]:
         yield Box(x - (24 if is_named else 3), y - (24 if is_named else 4), x + 3, y + 4)
 
 
-def _free_place(mark: Mark, taken: Sequence[Box], written: Sequence[Box]) -> Box | None:
+def _free_place(mark: Mark, taken: Sequence[Box], labelled: Sequence[Box]) -> Box | None:
     """The nearest place where a label meets nothing, and if there is one, where its line crosses no other label."""
     width = LETTER_PX * len(mark.label)
     places = [box for distance in DISTANCES_PX for box in _places(mark, distance, width)]
     inside = [box for box in places if PLOT.holds(box.left, box.top) and PLOT.holds(box.right, box.bottom)]
-    free = [box for box in inside if not any(map(box.meets, taken))]
-    return next((box for box in free if not _crosses(mark, box, written)), free[0] if free else None)
+    free = [box for box in inside if not any(map(box.touches, taken))]
+    return next((box for box in free if not _crosses(mark, box, labelled)), free[0] if free else None)
 
 
-def _crosses(mark: Mark, label: Box, written: Sequence[Box]) -> bool:
+def _crosses(mark: Mark, label: Box, labelled: Sequence[Box]) -> bool:
     """Whether the line from a mark to its label runs over other labels."""
     x, y = _end_of_line(mark, label)
     steps = [step / LINE_PIECES for step in range(LINE_PIECES)]
     places = [(mark.x + step * (x - mark.x), mark.y + step * (y - mark.y)) for step in steps]
-    return any(box.holds(*place) for box in written for place in places)
+    return any(box.holds(*place) for box in labelled for place in places)
 
 
 def _end_of_line(mark: Mark, label: Box) -> tuple[float, float]:
@@ -275,7 +242,7 @@ def _label_svg(mark: Mark, box: Box) -> Iterator[str]:
         yield f'<path class="lead" d="M{mark.x:.1f} {mark.y:.1f}L{x:.1f} {y:.1f}"/>'
     is_left = box.right < mark.x + mark.radius
     look = f"of-{mark.point.step}{' end' if is_left else ''}"
-    yield _text(box.right if is_left else box.left, box.bottom - AIR_PX - 2, mark.label, look)
+    yield written(box.right if is_left else box.left, box.bottom - AIR_PX - 2, mark.label, look)
 
 
 def _foot(chart: Chart) -> Iterator[str]:
@@ -284,7 +251,7 @@ def _foot(chart: Chart) -> Iterator[str]:
         return
     lines = _lines([f"Not drawn (no arithmetic), share of the decode step: {chart.undrawn[0]}", *chart.undrawn[1:]])
     for index, line in enumerate(lines):
-        yield _text(LEFT_PX, HEIGHT_PX - 44 + index * LINE_PX, line, "soft")
+        yield written(LEFT_PX, HEIGHT_PX - 44 + index * LINE_PX, line, "soft")
 
 
 def _lines(words: Sequence[str]) -> list[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
+from gpufleet.report.axes import round_steps
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import percent, usd
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
+from gpufleet.report.svg import Box, svg_document, written
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 400, 70, 150, 60, 56
-NICE, ROWS = (1.0, 2.0, 5.0), 5
+NICE, MOST_STEPS, ROWS = (1.0, 2.0, 5.0, 10.0), 8, 5
 LETTER_PX, LINE_PX, DOT_PX, AWAY_PX = 7.0, 15.0, 6, 9
+ROOM = Box(LEFT, TOP - LINE_PX / 2, WIDTH, HEIGHT - BOTTOM)
 TITLE = "Cost against the worst day: higher and to the left is better"
 STYLE = f"""
 {themed(".scaling", ("page", "ink", "soft", "grid", "line", "over"))}.scaling{{font:13px system-ui,sans-serif}}
@@ -57,52 +60,27 @@ def scaling_picture(points: Sequence[ScalingPoint], target_ratio: float, span: s
     if most <= 0:
         return None
     axes = Axes(most * 1.02)
-    bottom = HEIGHT - BOTTOM
     parts = [
-        f'<svg class="scaling" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}">',
-        f"<title>{TITLE}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{WIDTH}" height="{HEIGHT}"/>',
         written(LEFT, 22, TITLE, "head"),
         *grid(axes, most),
-        written((LEFT + WIDTH - RIGHT) / 2, bottom + 42, f"cost of {span}", "mid"),
+        written((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 42, f"cost of {span}", "mid"),
         written(LEFT, TOP - 12, "requests that keep their limits on the worst day", "soft"),
         f'<path class="limit" d="M{LEFT} {axes.y(target_ratio):.1f}H{WIDTH - RIGHT}"/>',
         steps(axes, points),
         *dots(axes, points),
     ]
-    return Picture("\n".join([*parts, "</svg>"]) + "\n")
-
-
-def written(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'
+    return Picture(svg_document("scaling", WIDTH, HEIGHT, TITLE, STYLE, parts))
 
 
 def grid(axes: Axes, most: float) -> Iterator[str]:
     """Round costs below, shares at the left."""
-    for value in round_steps(most):
+    for value in round_steps(most, MOST_STEPS, NICE):
         yield f'<path class="grid" d="M{axes.x(value):.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
         yield written(axes.x(value), HEIGHT - BOTTOM + 18, usd(value) if value else "$0", "soft mid")
     for row in range(ROWS + 1):
         share = row / ROWS
         yield f'<path class="grid" d="M{LEFT} {axes.y(share):.1f}H{WIDTH - RIGHT}"/>'
         yield written(LEFT - 8, axes.y(share) + 4, percent(share), "soft end")
-
-
-def round_steps(most: float) -> list[float]:
-    """Round values from zero, at most about eight.
-
-    >>> round_steps(90.0)
-    [0.0, 20.0, 40.0, 60.0, 80.0]
-    """
-    power = 1.0
-    while power * 10 <= most:
-        power *= 10
-    while power > most:
-        power /= 10
-    step = next(s for s in (power / 10 * nice for nice in (*NICE, 10.0, 20.0, 50.0)) if most / s <= 8)
-    return [step * number for number in range(int(most / step) + 1)]
 
 
 def steps(axes: Axes, points: Sequence[ScalingPoint]) -> str:
@@ -114,22 +92,19 @@ def steps(axes: Axes, points: Sequence[ScalingPoint]) -> str:
     return f'<path class="steps" d="M{axes.x(best[0][0]):.1f} {axes.y(best[0][1]):.1f}{path}"/>'
 
 
-Box = tuple[float, float, float, float]
-
-
 def dots(axes: Axes, points: Sequence[ScalingPoint]) -> Iterator[str]:
     """Each law, with its name where there is room beside it; the pointer tells the others."""
     ranked = sorted(points, key=lambda p: (not p.is_best, p.usd))
     places = [(axes.x(p.usd), axes.y(p.kept_ratio)) for p in ranked]
-    taken: list[Box] = [(x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX) for x, y in places]
+    taken = [Box.around(x, y, DOT_PX) for x, y in places]
     for p, (x, y) in zip(ranked, places, strict=True):
         hint = marked_up(f"{p.name}: {usd(p.usd)}, {percent(p.kept_ratio)}")
         look, radius = ("best", DOT_PX) if p.is_best else ("other", DOT_PX - 2)
         yield f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{hint}</title></circle>'
-        box = next((b for b in boxes(x, y, len(p.name) * LETTER_PX) if is_free(b, taken)), None)
+        box = next((b for b in boxes(x, y, len(p.name) * LETTER_PX) if b.is_free(ROOM, taken)), None)
         if box is not None:
             taken.append(box)
-            yield written(box[0], box[3] - 3, p.name, "label" if p.is_best else "label soft")
+            yield written(box.left, box.bottom - 3, p.name, "label" if p.is_best else "label soft")
 
 
 def boxes(x: float, y: float, width: float) -> Iterator[Box]:
@@ -138,12 +113,4 @@ def boxes(x: float, y: float, width: float) -> Iterator[Box]:
         for left in (x + AWAY_PX, x - AWAY_PX - width):
             for down in (0.0, LINE_PX * away, -LINE_PX * away):
                 top = y + down - LINE_PX / 2
-                yield left, top, left + width, top + LINE_PX
-
-
-def is_free(box: Box, taken: Sequence[Box]) -> bool:
-    """Whether a box lies on the picture and on nothing else."""
-    left, top, right, bottom = box
-    if left < LEFT or right > WIDTH or top < TOP - LINE_PX / 2 or bottom > HEIGHT - BOTTOM:
-        return False
-    return not any(left < r and other < right and top < b and t < bottom for other, t, r, b in taken)
+                yield Box(left, top, left + width, top + LINE_PX)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from gpufleet.domain.reason import Reason
 from gpufleet.report.gantt_svg import LONGEST_BY_WEEKDAY_S, gantt_picture
 from gpufleet.report.numbers import amount, duration, percent, several, significant, usd
-from gpufleet.report.page import Column, Fact, Page, Row, Table
+from gpufleet.report.page import Columns, Fact, Page, Table, column, data, number
 from gpufleet.report.words import sentence
 from gpufleet.results.schedule import OneMoreGpu, ScheduledPool, ScheduledRun, SchedulePlan, ScheduleReason
 from gpufleet.units import HOUR
@@ -77,20 +78,12 @@ def headline(plan: SchedulePlan) -> str:
     """How many jobs are in time, what all of them cost, and whether a limit cut the search."""
     rent = f", {usd(plan.usd)}" if plan.usd else ""
     energy = f", {amount(plan.kwh)} kWh" if plan.kwh else ""
-    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}.{cut(plan)}"
+    limit, jobs = duration(plan.cut_after_s), several(len(plan.runs), "job")
+    cut = f" The time limit of {limit} cut the search: a longer one may find better."
+    done = f"done {dated(plan, plan.makespan_s)}{rent}{energy}.{'' if plan.cut_after_s is None else cut}"
     if not plan.late_jobs:
-        return f"All {several(len(plan.runs), 'job')} in time: {done}"
-    return (
-        f"{plan.late_jobs} of {several(len(plan.runs), 'job')} late, by {significant(plan.late_weighted_hours)} hours "
-        f"by priority: {done}"
-    )
-
-
-def cut(plan: SchedulePlan) -> str:
-    """That a limit cut the search; nothing where it did not."""
-    if plan.cut_after_s is None:
-        return ""
-    return f" The time limit of {duration(plan.cut_after_s)} cut the search: a longer one may find better."
+        return f"All {jobs} in time: {done}"
+    return f"{plan.late_jobs} of {jobs} late, by {significant(plan.late_weighted_hours)} hours by priority: {done}"
 
 
 def how_good(plan: SchedulePlan) -> str:
@@ -131,32 +124,18 @@ def dated(plan: SchedulePlan, seconds: float) -> str:
 
 def bars_table(plan: SchedulePlan, most_rows: int) -> Table:
     """Every job as a bar: waiting, running, its deadline."""
-    columns = [
-        Column("job", "job"),
-        Column("where", "where"),
-        Column("bar", axis(plan), align="left", is_drawing=True, where="text"),
-        Column("late_s", "late", lambda late: duration(late) if late else "", align="right"),
-        Column("start_s", "begins", lambda s: moment(plan, s), where="data"),
-        Column("end_s", "ends", lambda s: moment(plan, s), where="data"),
-        Column("usd", "cost", usd, where="data"),
-        Column("kwh", "kWh", significant, where="data"),
+    columns: Columns[ScheduledRun] = [
+        column("job", lambda run: run.job),
+        column("where", lambda run: f"{amount(run.gpus)}x {run.pool}"),
+        column(axis(plan), partial(bar, plan), is_drawing=True, where="text"),
+        number("late", lambda run: run.late_s, key="late_s", show=lambda late: duration(late) if late else ""),
+        *data("start_s", "end_s", "usd", "kwh"),
     ]
     rest = max(len(plan.runs) - most_rows, 0)
     more = [f"{several(rest, 'further job')}: -o json and -o csv have all."] if rest else []
     since = "" if plan.start is None else f" from {dated(plan, 0.0)}"
     key = [f"{RUNS} runs, {WAITS} could, {DEADLINE} deadline, {PAST} past it"]
-    rows = [bar_row(plan, run) for run in plan.runs[:most_rows]]
-    return Table(columns, rows, f"Jobs{since}", more, drawing=key, picture=gantt_picture(plan))
-
-
-def bar_row(plan: SchedulePlan, run: ScheduledRun) -> Row:
-    """One job."""
-    return {**run.model_dump(), "where": where(run), "bar": bar(plan, run), "start_s": run.start_s, "end_s": run.end_s}
-
-
-def where(run: ScheduledRun) -> str:
-    """GPUs and pool."""
-    return f"{amount(run.gpus)}x {run.pool}"
+    return Table.of(plan.runs[:most_rows], columns, f"Jobs{since}", more, drawing=key, picture=gantt_picture(plan))
 
 
 def axis(plan: SchedulePlan) -> str:
@@ -186,44 +165,30 @@ def bar(plan: SchedulePlan, run: ScheduledRun) -> str:
 
 def reasons_table(plan: SchedulePlan) -> Table:
     """Why each job runs now, and why there."""
-    columns = [
-        Column("job", "job"),
-        Column("begins", "begins"),
-        Column("why", "why now; what elsewhere", wraps=True),
+    columns: Columns[ScheduledRun] = [
+        column("job", lambda run: run.job),
+        column("begins", lambda run: moment(plan, run.start_s)),
+        column("why now; what elsewhere", lambda run: f"{said(run.why_now)}; {said(run.why_there)}", wraps=True),
     ]
-    rows = [reason_row(plan, run) for run in plan.runs[:MOST_ROWS]]
-    return Table(columns, rows, "Why now, and why there", folded=True)
-
-
-def reason_row(plan: SchedulePlan, run: ScheduledRun) -> Row:
-    """One job."""
-    return {
-        "job": run.job,
-        "begins": moment(plan, run.start_s),
-        "why": f"{said(run.why_now)}; {said(run.why_there)}",
-    }
+    return Table.of(plan.runs[:MOST_ROWS], columns, "Why now, and why there", folded=True)
 
 
 def pools_table(plan: SchedulePlan) -> Table:
     """Pools: how much of them is used, and what one GPU more saves."""
-    columns = [
-        Column("pool", "pool"),
-        Column("gpus", "GPUs", align="right"),
-        Column("gpu", "type"),
-        Column("kind", "kind"),
-        Column("used_ratio", "used", percent, align="right"),
-        Column("usd", "cost", usd, align="right"),
-        Column("kwh", "kWh", significant, align="right"),
-        Column("one_more", "one GPU more saves", align="left", wraps=True),
-    ]
-    return Table(columns, [pool_row(plan, pool) for pool in plan.pools], "Pools")
-
-
-def pool_row(plan: SchedulePlan, pool: ScheduledPool) -> Row:
-    """One pool."""
     unknown = "not known yet" if plan.is_searched and not plan.is_late_for_sure else "not asked"
-    one_more = unknown if pool.one_more is None else saved(pool.one_more)
-    return {**pool.model_dump(exclude={"one_more"}), "one_more": one_more}
+    columns: Columns[ScheduledPool] = [
+        column("pool", lambda pool: pool.pool),
+        number("GPUs", lambda pool: pool.gpus),
+        column("type", lambda pool: pool.gpu),
+        column("kind", lambda pool: pool.kind),
+        number("used", lambda pool: percent(pool.used_ratio)),
+        number("cost", lambda pool: usd(pool.usd)),
+        number("kWh", lambda pool: significant(pool.kwh)),
+        column(
+            "one GPU more saves", lambda pool: unknown if pool.one_more is None else saved(pool.one_more), wraps=True
+        ),
+    ]
+    return Table.of(plan.pools, columns, "Pools")
 
 
 def saved(more: OneMoreGpu) -> str:
@@ -237,23 +202,18 @@ def saved(more: OneMoreGpu) -> str:
 
 
 def notes(plan: SchedulePlan) -> list[str]:
-    """What a reader should know."""
-    found = [*plan.notes, *unpriced(plan), rounded(plan), *hopeless(plan.runs), *close_ones(plan.runs)]
+    """What a reader should know; why a GPU more has no price where a longer search might save as much."""
+    found = list(plan.notes)
+    if plan.is_searched and not plan.is_late_for_sure and not any(pool.one_more for pool in plan.pools):
+        found.append("One GPU more is not priced, as the search is not done: --time-limit 60s, or more, looks further.")
+    found.append(f"Times are in slots of {duration(plan.slot_s)}: work is rounded up, deadlines are rounded down.")
+    found += hopeless(plan.runs)
+    close = close_jobs(plan.runs)
+    if close:
+        found.append(f"In time as expected, late at the high end of their duration: {first_of(close)}.")
     if plan.is_searched and not plan.has_solver:
         found.append(f"OR-Tools is not installed, so nobody knows how much better it could be: {INSTALL}")
     return [*found, "-o sky, kueue and slurm write it for other tools; -o svg draws it."]
-
-
-def unpriced(plan: SchedulePlan) -> list[str]:
-    """Why a GPU more has no price where a longer search might save as much."""
-    if not plan.is_searched or plan.is_late_for_sure or any(pool.one_more for pool in plan.pools):
-        return []
-    return ["One GPU more is not priced, as the search is not done: --time-limit 60s, or more, looks further."]
-
-
-def rounded(plan: SchedulePlan) -> str:
-    """How times are rounded."""
-    return f"Times are in slots of {duration(plan.slot_s)}: work is rounded up, deadlines are rounded down."
 
 
 def hopeless(runs: Sequence[ScheduledRun]) -> list[str]:
@@ -269,20 +229,12 @@ def first_of(jobs: Sequence[str]) -> str:
     return ", ".join(jobs[:3]) + (f" and {len(jobs) - 3} more" if len(jobs) > 3 else "")
 
 
-def close_ones(runs: Sequence[ScheduledRun]) -> list[str]:
-    """Jobs that are in time as expected, and late at the high end of how long they may take."""
-    close = close_jobs(runs)
-    if not close:
-        return []
-    return [f"In time as expected, late at the high end of their duration: {first_of(close)}."]
-
-
 def close_jobs(runs: Sequence[ScheduledRun]) -> list[str]:
-    """The same by name."""
-    return [run.job for run in runs if not run.late_s and is_close(run)]
-
-
-def is_close(run: ScheduledRun) -> bool:
-    """Whether the high end of its duration ends after its deadline."""
-    longer = (run.work.high or run.work.value) - run.work.value
-    return run.deadline_s is not None and run.end_s + longer > run.deadline_s
+    """Jobs that are in time as expected, and late at the high end of how long they may take."""
+    return [
+        run.job
+        for run in runs
+        if not run.late_s
+        and run.deadline_s is not None
+        and run.end_s + (run.work.high or run.work.value) - run.work.value > run.deadline_s
+    ]

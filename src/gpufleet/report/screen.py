@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from gpufleet.report.detail import Detail, Details
 from gpufleet.report.money import page_in_shown_currency
 from gpufleet.report.numbers import count, duration, plural, ranged_duration
-from gpufleet.report.page import Column, Page, Table, lines_table
+from gpufleet.report.page import Columns, Page, Table, column, lines_table
 from gpufleet.report.rented import NARROW_PAGE
-from gpufleet.report.search import age_words, dated, rejection_table, source_day
+from gpufleet.report.search import age_words, dated, preferred_line, rejection_table, source_day
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.answer import PriceSource
 from gpufleet.results.plan import RejectionCount, ServicePlan
 
 if TYPE_CHECKING:
+    from gpufleet.results.job import JobPlan
     from gpufleet.results.rented import RentedMachines
 
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
@@ -75,9 +76,16 @@ def rejected_words(rejections: Sequence[RejectionCount]) -> str:
     return f"Rejected: {total}, for {plural(len(rejections), 'reason')} (--show rejected)"
 
 
-def rejected_note(rejections: Sequence[RejectionCount], over: int) -> list[str]:
-    """The same as a note, where there is no room for a table."""
-    return [f"{rejected_words(rejections)}."] if rejections and is_crowded(over) else []
+def one_screen(
+    page: Page, rejections: Sequence[RejectionCount], tables: Callable[[int], list[Table]], details: Details, width: int
+) -> Page:
+    """A page with its tables, fewer lines of them where it has to fit one screen, as it does without `details`."""
+
+    def screen(over: int) -> Page:
+        hidden = [f"{rejected_words(rejections)}."] if rejections and is_crowded(over) else []
+        return replace(page, tables=tables(over), notes=[*hidden, *page.notes])
+
+    return screen(0 if details else lines_over(screen, width))
 
 
 def lines_over(page: Callable[[int], Page], width: int) -> int:
@@ -98,16 +106,18 @@ def is_crowded(over: int) -> bool:
 
 
 def latency_line(plan: ServicePlan, is_brief: bool = False) -> str:
-    """Every latency figure of the answer with its range, beside its limit; in brief those that have one."""
-    names = [name for name in plan.deployments[0].latency if name in plan.objectives] if is_brief else []
-    return "; ".join(latency_words(plan, name) for name in names or plan.deployments[0].latency) + "."
+    """Every latency figure with its range, beside its limit; in brief those that have one.
 
-
-def latency_words(plan: ServicePlan, name: str) -> str:
-    """One figure: ttft.p95 301 (199-516) ms of 500 ms."""
-    figure, limit_s = plan.deployments[0].latency[name], plan.objectives.get(name)
-    found = f"{name} {ranged_duration(figure.value, figure.low, figure.high)}"
-    return found if limit_s is None else f"{found} of {duration(limit_s)}"
+    So: ttft.p95 301 (199-516) ms of 500 ms.
+    """
+    latency, limits = plan.deployments[0].latency, plan.objectives
+    limited = {name: figure for name, figure in latency.items() if name in limits} if is_brief else {}
+    said = (
+        f"{name} {ranged_duration(figure.value, figure.low, figure.high)}"
+        + (f" of {duration(limits[name])}" if name in limits else "")
+        for name, figure in (limited or latency).items()
+    )
+    return f"{'; '.join(said)}."
 
 
 def price_day_lines(sources: Sequence[PriceSource], answer: RentedMachines | None, today: date | None) -> list[str]:
@@ -126,12 +136,26 @@ def price_day_lines(sources: Sequence[PriceSource], answer: RentedMachines | Non
 
 def price_table(sources: Sequence[PriceSource]) -> Table:
     """Every source of the shown prices with its day."""
-    columns = [Column("id", "source of prices"), Column("day", "day"), Column("title", "is", wraps=True)]
-    rows = [{"id": s.id, "day": source_day(s).strip("()"), "title": s.title} for s in sources]
-    return Table(columns, rows, "Prices, never live")
+    columns: Columns[PriceSource] = [
+        column("source of prices", lambda s: s.id),
+        column("day", lambda s: source_day(s).strip("()")),
+        column("is", lambda s: s.title, wraps=True),
+    ]
+    return Table.of(sources, columns, "Prices, never live")
 
 
-def ask_line(questions: Sequence[str]) -> str:
-    """What may be asked next."""
-    asked = "".join(f"{question}, " for question in questions)
-    return f"Ask on: {asked}--explain, --show limits or all."
+def screen_notes(
+    plan: ServicePlan | JobPlan,
+    said: Sequence[str],
+    assumed: Sequence[str],
+    today: date | None,
+    questions: Sequence[str] = (),
+) -> list[str]:
+    """What is said of the question, what was assumed, the price's day, and what may be asked next."""
+    return [
+        *(f"{note.rstrip('.')}." for note in said),
+        *preferred_line(plan.inputs),
+        *assumed,
+        *price_day_lines(plan.price_sources, plan.deployments[0], today),
+        f"Ask on: {''.join(f'{question}, ' for question in questions)}--explain, --show limits or all.",
+    ]

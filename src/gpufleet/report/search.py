@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from gpufleet.results.plan import RejectionCount, ServePlan, ServicePlan
 if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan
 
-SHOWN_REJECTIONS = 6
+SHOWN_REJECTIONS, STAR = 6, "*"
 TIGHTER = "A tighter limit takes far more machines than the load does."
 SPREAD = "spread of lengths"
 AS_PUBLISHED = "as published"
@@ -25,6 +26,24 @@ WHOSE_LENGTHS = {"input": ("prompts", "--in"), "output": ("answers", "--out")}
 NOTHING_HELPS = "No change of one of its parts helps, and none of two of them by the same factor up to 10."
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
+
+
+def inputs_table(inputs: Sequence[Input]) -> Table:
+    """Every input as it was read, with where it came from; what nobody gave has a star."""
+    plain = plain_inputs_table(inputs)
+    rows = [{**i.model_dump(), "name": i.name + STAR * (i.origin == "default")} for i in inputs]
+    notes = [f"{STAR} assumed: not given."] if any(i.origin == "default" for i in inputs) else []
+    return replace(plain, rows=rows, notes=notes, folded=True)
+
+
+def plain_inputs_table(inputs: Sequence[Input], *, may_origin_wrap: bool = False) -> Table:
+    """The same without stars."""
+    columns = [
+        Column("name", "input"),
+        Column("value", "read as", wraps=True),
+        Column("origin", "origin", wraps=may_origin_wrap),
+    ]
+    return Table(columns, [i.model_dump() for i in inputs], "Inputs")
 
 
 def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Generic, TypeVar
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
-from gpufleet.report.grades import grade_line
-from gpufleet.report.levers import bill_table, is_told
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -25,10 +24,10 @@ from gpufleet.report.numbers import (
     usd_per_month,
 )
 from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
-from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.price_lines import kind, price_lines
 from gpufleet.report.rented import (
     NARROW_PAGE,
+    kind,
+    price_lines,
     rented_fact,
     rented_words,
     titled,
@@ -37,17 +36,14 @@ from gpufleet.report.rented import (
     verdict,
     verdict_fact,
 )
-from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
-    ask_line,
     fewer_levers,
     is_crowded,
     latency_line,
-    lines_over,
-    price_day_lines,
+    one_screen,
     price_table,
-    rejected_note,
+    screen_notes,
     screen_ranking,
     screen_rejections,
 )
@@ -55,19 +51,21 @@ from gpufleet.report.search import (
     LOWER_PRECISION,
     OTHER_ENGINES,
     assumed_line,
+    inputs_table,
     notes_of,
-    preferred_line,
     rejection_table,
     relaxation_table,
 )
 from gpufleet.report.service_reasons import (
     aged_row_line,
+    bill_table,
     binding_line,
     busy_words,
     capacity_line,
     hours_line,
     hours_words,
     idle_line,
+    is_told,
     own_line,
     price_words,
     risk_line,
@@ -78,12 +76,13 @@ from gpufleet.report.service_reasons import (
     total,
     why_nothing,
 )
-from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table, rest_of_bill_tables
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import RentedService, ServicePlan
 
 P_contra = TypeVar("P_contra", bound=ServicePlan, contravariant=True)
-LOAD, PRICE_KIND, SPOT, MEASURED = "load", "price_kind", "spot", "measured"
+LOAD, PRICE_KIND, SPOT, MEASURED, WHY = "load", "price_kind", "spot", "measured", "Why this one"
 FORMULAS = (
     ("capacity", "replicas x the highest rate at which one keeps all objectives and load <= 0.95"),
     ("headroom", "capacity / rate - 1"),
@@ -145,21 +144,15 @@ def service_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     explained = words.explained(plan) if explain else []
     if plan.deployments and is_screen(details):
-        said, started = screen_notes(plan, words, plan.notes, today), words.started(plan)
-
-        def screen(over: int) -> Page:
-            tables = screen_tables(plan, words, details, width, num_rows, started, over)
-            return Page(headline(plan, words), tables, [*rejected_note(plan.rejections, over), *said])
-
-        fitting = screen(0 if details else lines_over(screen, width))
+        page = Page(headline(plan, words), (), brief_notes(plan, words, plan.notes, today))
+        tables_over = partial(screen_tables, plan, words, details, width, num_rows, words.started(plan))
+        fitting = one_screen(page, plan.rejections, tables_over, details, width)
         return replace(fitting, tables=[*fitting.tables, *explained])
     answer = [*answer_tables(plan, words, width), *words.started(plan)] if plan.deployments else []
-    tables = answer or [nothing_table(plan, words)]
-    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
-    said = notes(plan, words, plan.notes, today)
-    tables = [*tables, *explained]
-    facts, title = facts_of(plan, words), title_of(plan)
-    return Page(headline(plan, words), tables, said, price_lines(plan), facts, title, next_step(plan))
+    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
+    tables = [*(answer or [nothing_table(plan, words)]), rejected, *explained]
+    said, facts = notes(plan, words, plan.notes, today), facts_of(plan, words)
+    return Page(headline(plan, words), tables, said, price_lines(plan), facts, title_of(plan), next_step(plan))
 
 
 def screen_tables(
@@ -172,19 +165,14 @@ def screen_tables(
     over: int = 0,
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each, fewer by what is `over`; `details` are in full."""
-    own, has_limits = words.reasons(plan), Detail.LIMITS in details
-    bill = bill_table(plan, width, fewer_levers(over))
-    why = (
-        why_table(plan, own)
-        if has_limits
-        else lines_table("Why this one", short_reasons(plan, own, bool(bill), is_crowded(over)))
-    )
+    own, bill = words.reasons(plan), bill_table(plan, width, fewer_levers(over))
+    brief = [] if Detail.LIMITS in details else short_reasons(plan, own, bool(bill), is_crowded(over))
+    in_full = [] if brief else [why_table(plan, own), objective_table(plan, words.work(plan))]
     return [
         *bill,
-        why,
-        *([objective_table(plan, words.work(plan))] if has_limits else []),
+        *(in_full or [lines_table(WHY, brief)]),
         screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows, over),
-        *bill_tables(plan),
+        *rest_of_bill_tables(plan),
         *started,
         *screen_rejections(plan.rejections, details, width, over),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
@@ -219,13 +207,14 @@ def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool, is_bri
     return lines[:NUM_REASONS]
 
 
-def screen_notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
-    """What is said of the question, what was assumed, the price's day, and what may be asked next."""
-    sentences = [f"{note.rstrip('.')}." for note in said]
-    free = [f"{words.no_objective}."] if not plan.objectives else []
-    prices = price_day_lines(plan.price_sources, plan.deployments[0], today)
-    asked = ask_line(words.questions)
-    return [*sentences, *free, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
+def brief_notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
+    """What is said of a plan with an answer on one screen, and what may be asked next."""
+    return screen_notes(plan, [*said, *free_line(plan, words)], assumed_line(plan), today, words.questions)
+
+
+def free_line(plan: P, words: ServiceWords[P]) -> list[str]:
+    """That nobody asked for a limit on the answer."""
+    return [words.no_objective] if plan.deployments and not plan.objectives else []
 
 
 def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:
@@ -234,18 +223,17 @@ def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:
 
 
 def answer_tables(plan: P, words: ServiceWords[P], width: int, front: Sequence[Table] = ()) -> list[Table]:
-    """Latency, cost against it, reasons and ranking of a plan with an answer; without a front its rows are drawn."""
+    """Latency, cost against it, reasons and ranking of a plan with an answer; without a front its rows are drawn.
+
+    What draws them is loaded then.
+    """
     ranking = ranking_table(plan, words.columns(plan), width)
-    drawn = ranking if front else with_picture(ranking, plan)
+    if not front:
+        from gpufleet.report.front import service_picture
+
+        ranking = replace(ranking, picture=service_picture(plan))
     why, latency = why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan))
-    return [latency, *bill_table(plan), why, drawn, *front, *bill_tables(plan)]
-
-
-def with_picture(ranking: Table, plan: ServicePlan) -> Table:
-    """The ranking with its rows drawn; what draws them is loaded then."""
-    from gpufleet.report.front import service_picture
-
-    return replace(ranking, picture=service_picture(plan))
+    return [latency, *bill_table(plan), why, ranking, *front, *rest_of_bill_tables(plan)]
 
 
 def nothing_table(plan: P, words: ServiceWords[P]) -> Table:
@@ -269,42 +257,30 @@ def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
         return []
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     alone = f"{usd_per_hour(d.price_per_instance_usd_per_hour)} a machine" if d.instance_count > 1 else ""
-    hours = hours_words(d)
-    each = f"mean of {hours}" if hours else alone
+    hours, expected = hours_words(d), f"{significant(d.requests_per_s_capacity.value)} requests/s as expected"
+    is_surer = d.sure_requests_per_s is not None and plan.confidence > EXPECTED
+    surely = f"{significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, " if is_surer else ""
     return [
         verdict_of(plan),
-        Fact("Per hour", total(d, usd, d.usd_per_hour), each),
+        Fact("Per hour", total(d, usd, d.usd_per_hour), f"mean of {hours}" if hours else alone),
         rented_fact(d, kind(d)),
-        Fact("Load may grow by", spare(d.spare_ratio), carried_words(plan, d)),
+        Fact("Load may grow by", spare(d.spare_ratio), f"carries {surely}{expected}"),
         Fact(unit[:1].upper() + unit[1:], total(d, usd, unit_usd)),
     ]
 
 
-def carried_words(plan: ServicePlan, d: RentedService) -> str:
-    """How much is carried how surely, and as expected."""
-    expected = f"{significant(d.requests_per_s_capacity.value)} requests/s as expected"
-    if d.sure_requests_per_s is None or plan.confidence <= EXPECTED:
-        return f"carries {expected}"
-    return f"carries {significant(d.sure_requests_per_s)} at {percent(plan.confidence)} confidence, {expected}"
-
-
 def verdict_of(plan: ServicePlan, shared: Sequence[Mapping[str, Figure]] = ()) -> Fact:
     """How surely limits hold, by the latency on machines that it shares; where none was asked for, that it keeps up."""
-    over = broken_at_the_high_end(plan, shared or [plan.deployments[0].latency])
-    is_tight = bool(over) or (plan.deployments[0].is_tight and not shared)
-    if not plan.objectives and plan.missed_confidence is None and not is_tight:
-        return Fact("Verdict", "Keeps up", "no limit was asked for (--slo)", "good")
-    breaks = " and ".join(over) or "a limit breaks"
-    return verdict_fact(plan, is_tight, verdict(plan, is_tight), breaks=breaks)
-
-
-def broken_at_the_high_end(plan: ServicePlan, latencies: Sequence[Mapping[str, Figure]]) -> list[str]:
-    """What breaks where latency is as high as its range goes: the limits by name, with what they are."""
-    return [
+    latencies = shared or [plan.deployments[0].latency]
+    over = [
         f"{name} breaks {duration(limit_s)}"
         for name, limit_s in plan.objectives.items()
         if any(name in latency and (latency[name].high or 0.0) > limit_s for latency in latencies)
     ]
+    is_tight = bool(over) or (plan.deployments[0].is_tight and not shared)
+    if not plan.objectives and plan.missed_confidence is None and not is_tight:
+        return Fact("Verdict", "Keeps up", "no limit was asked for (--slo)", "good")
+    return verdict_fact(plan, is_tight, verdict(plan, is_tight), breaks=" and ".join(over) or "a limit breaks")
 
 
 def title_of(plan: ServicePlan) -> str:
@@ -351,29 +327,17 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         *own.further,
         *own.flips,
     ]
-    return lines_table("Why this one", lines)
+    return lines_table(WHY, lines)
 
 
 def notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
     """How names were read, what was assumed, price sources, and how much was searched."""
-    is_free = bool(plan.deployments) and not plan.objectives
-    free = [f"{words.no_objective}."] if is_free else []
-    return notes_of(plan, [*said, *free], assumed_line(plan), today, words.tried)
+    return notes_of(plan, [*said, *free_line(plan, words)], assumed_line(plan), today, words.tried)
 
 
 def any_asked(plan: ServicePlan) -> str:
     """What was asked of any model."""
     return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s{busy_words(plan)}"
-
-
-def any_work(plan: ServicePlan) -> str:
-    """How many requests."""
-    return f"{several(plan.rate_requests_per_s, 'request')}/s"
-
-
-def any_unit_cost(plan: ServicePlan) -> tuple[float, str]:
-    """What a request costs."""
-    return plan.deployments[0].usd_per_request, "per request"
 
 
 def any_reasons(plan: ServicePlan) -> OwnReasons:
@@ -390,17 +354,15 @@ def any_reasons(plan: ServicePlan) -> OwnReasons:
 def any_columns(plan: ServicePlan) -> OwnColumns:
     """Replicas, and what a request costs."""
     deployments: Sequence[RentedService] = plan.deployments
-    return OwnColumns(
-        data=(),
-        replicas=[f"{count(d.replicas)}x" for d in deployments],
-        unit_cost=[usd(d.usd_per_request) for d in deployments],
-        unit_header="$/request",
-    )
+    replicas, costs = [f"{count(d.replicas)}x" for d in deployments], [usd(d.usd_per_request) for d in deployments]
+    return OwnColumns(data=(), replicas=replicas, unit_cost=costs, unit_header="$/request")
 
 
-def any_explained(plan: ServicePlan) -> list[Table]:
-    """Inputs, and how the figures of any service are computed."""
-    return [inputs_table(plan.inputs), formulas_table(FORMULAS)]
-
-
-ANY_SERVICE = ServiceWords[ServicePlan](any_asked, any_work, any_unit_cost, any_reasons, any_columns, any_explained)
+ANY_SERVICE = ServiceWords[ServicePlan](
+    any_asked,
+    lambda plan: f"{several(plan.rate_requests_per_s, 'request')}/s",
+    lambda plan: (plan.deployments[0].usd_per_request, "per request"),
+    any_reasons,
+    any_columns,
+    lambda plan: [inputs_table(plan.inputs), formulas_table(FORMULAS)],
+)

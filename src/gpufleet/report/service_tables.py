@@ -1,24 +1,27 @@
-"""Latency and ranking of a service, whatever a model does with a request."""
+"""Latency, ranking and bill of a service, whatever a model does with a request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd
+from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd, usd_per_month
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.range_bars import HEADER as BARS
 from gpufleet.report.range_bars import LimitedRange, range_bars
-from gpufleet.report.ranking import (
+from gpufleet.report.rented import (
     DOUBTED,
+    NARROW_PAGE,
     OUTDATED,
     PRICE_DAYS,
     are_regions_asked,
     machine_cells,
+    machines_texts,
+    marked,
+    range_legend,
     ranking,
     varied_columns,
 )
-from gpufleet.report.rented import NARROW_PAGE, machines_texts, marked, range_legend
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import RentedService, ServicePlan
 
@@ -30,6 +33,7 @@ FILE_COLUMNS = (
     "interruption", "engine", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
 )  # fmt: skip
+PER = {"service": "once", "instance": "per machine", "million_requests": "per 1M requests"}
 
 
 def objective_table(plan: ServicePlan, what: str, latency: Mapping[str, Figure] | None = None) -> Table:
@@ -183,3 +187,22 @@ def as_count(number: float) -> float:
     (461, 0.125)
     """
     return int(number) if number.is_integer() else number
+
+
+def rest_of_bill_tables(plan: ServicePlan) -> list[Table]:
+    """The table, where lines were stated."""
+    if not plan.rest_of_bill:
+        return []
+    machines = plan.deployments[0].usd_per_month
+    rows: list[tuple[str, str, float]] = [("GPU machines", "", machines)]
+    for cost in plan.rest_of_bill:
+        basis = f"{cost.quantity:g} {cost.unit} {PER[cost.per]} at ${cost.unit_usd:g}"
+        rows.append((cost.line, basis, cost.usd_per_month))
+    rows.append(("together", "", machines + sum(cost.usd_per_month for cost in plan.rest_of_bill)))
+    columns = [
+        Column("line", "line"),
+        Column("basis", "stated", str),
+        Column("usd_per_month", "a month", usd_per_month, "right"),
+    ]
+    note = "Other costs come from bill_lines.csv; they do not affect the ranking."
+    return [Table.of_cells(columns, rows, "The whole bill", [note])]

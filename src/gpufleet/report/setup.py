@@ -16,7 +16,10 @@ def settings_page(settings: Settings) -> Page:
         Column("origin", "set in", wraps=True),
         Column("says", "says", wraps=True, priority=1),
     ]
-    files = [Column("path", "file, in order of precedence"), Column("is_there", "", found_or_not)]
+    files = [
+        Column("path", "file, in order of precedence"),
+        Column("is_there", "", lambda is_there: "found" if is_there else "-"),
+    ]
     tables = [
         Table(columns, [setting.model_dump() for setting in settings.settings]),
         Table(files, [file.model_dump() for file in settings.files]),
@@ -24,11 +27,6 @@ def settings_page(settings: Settings) -> Page:
     stated = [s.key for s in settings.settings if s.origin != "default"]
     headline = f"Set by you: {', '.join(stated)}." if stated else "No preferences set; defaults apply."
     return Page(headline, tables, [*settings.notes, PRECEDENCE])
-
-
-def found_or_not(is_there: bool) -> str:
-    """Whether a file is there."""
-    return "found" if is_there else "-"
 
 
 def diagnosis_page(diagnosis: Diagnosis) -> Page:

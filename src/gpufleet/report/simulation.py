@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpufleet.provenance import day_in_words
-from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     amount,
     count,
@@ -17,13 +16,15 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     usd_per_million_tokens,
 )
-from gpufleet.report.page import WARNING, Column, Fact, Page, Row, Table, lines_table
+from gpufleet.report.page import WARNING, Column, Columns, Fact, Page, Row, Table, column, lines_table, number
 from gpufleet.report.ranges import ranged_time
+from gpufleet.report.search import plain_inputs_table
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
+from gpufleet.report.words import grade_line
 from gpufleet.results.base import Figure
-from gpufleet.results.simulated_objective import SimulatedObjective
-from gpufleet.results.simulation import SimulatedCost, Simulation, TimeLevel
+from gpufleet.results.simulation import Distribution, SimulatedCost, Simulation, TimeLevel
+from gpufleet.results.verification import SimulatedObjective
 from gpufleet.units import PERCENT
 
 METRICS = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
@@ -49,7 +50,7 @@ def simulation_page(result: Simulation, *, explain: bool = False, in_characters:
         lines_table("What the replicas did", list(did_lines(result))),
         *closed_form_tables(result, explain),
         *(drawn_tables(result) if in_characters else picture_tables(result)),
-        *([inputs_table(result)] if explain else []),
+        *([plain_inputs_table(result.inputs)] if explain else []),
     ]
     title = " ".join([*state_words(result), f"{subject(result)}, {result.load}."])
     return Page(headline(result), tables, list(notes(result)), (), facts(result), title)
@@ -68,8 +69,9 @@ def simulation_drawing(result: Simulation) -> str:
 
 def headline(result: Simulation) -> str:
     """What was replayed on what, and the 95th percentiles; first of all, that it is unstable or was stopped."""
-    said = [*state_words(result), f"{subject(result)}, {result.load}: {outcome(result)}."]
-    return " ".join(said)
+    times = ", ".join(f"{name} p95 {ranged_time(figure)}" for name, figure in p95_times(result))
+    outcome = times or "no request was answered"
+    return " ".join([*state_words(result), f"{subject(result)}, {result.load}: {outcome}."])
 
 
 def state_words(result: Simulation) -> list[str]:
@@ -88,37 +90,31 @@ def subject(result: Simulation) -> str:
     return f"{result.model} in {result.weight_format} on {copies} with {result.engine}"
 
 
-def outcome(result: Simulation) -> str:
-    """The 95th percentiles, or that nothing was answered."""
-    known = [(name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items()]
-    said = [f"{name} p95 {ranged_time(figure)}" for name, figure in known if figure is not None]
-    return ", ".join(said) or "no request was answered"
-
-
 def per_second(rate: float) -> str:
     """A rate of requests in words."""
     return f"{significant(rate, 2)} requests/s"
 
 
 def facts(result: Simulation) -> list[Fact]:
-    """Whether it is stable, the percentiles, and how much gets done."""
-    times = [(name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items()]
-    look = "good" if result.is_stable else "bad"
-    grows = per_second(result.queue.growth_requests_per_s)
-    queue = f"at most {count(result.waiting.highest)} wait" if result.is_stable else f"grows by {grows}"
-    return [
-        Fact("Queue", "Stable" if result.is_stable else "Unstable", queue, look),  # type: ignore[arg-type]
-        *(Fact(f"{name} p95", duration(f.value), ranged_time(f)) for name, f in times if f is not None),
-        Fact("Output tokens/s", amount(round(result.output_tokens_per_s, 1)), per_second(result.requests_per_s)),
-        *([] if result.cost is None else [cost_fact(result.cost)]),
-    ]
+    """Whether it is stable, the percentiles, how much gets done, and what it costs by the hour."""
+    grows = f"grows by {per_second(result.queue.growth_requests_per_s)}"
+    queue = Fact("Queue", "Unstable", grows, "bad")
+    if result.is_stable:
+        queue = Fact("Queue", "Stable", f"at most {count(result.waiting.highest)} wait", "good")
+    found = [queue, *(Fact(f"{name} p95", duration(f.value), ranged_time(f)) for name, f in p95_times(result))]
+    rate = amount(round(result.output_tokens_per_s, 1))
+    found.append(Fact("Output tokens/s", rate, per_second(result.requests_per_s)))
+    if result.cost is not None:
+        each = result.cost.usd_per_million_output_tokens
+        note = "" if each is None else f"{usd_per_million_tokens(each)} output tokens"
+        found.append(Fact("Cost", usd_per_hour(result.cost.usd_per_hour), note))
+    return found
 
 
-def cost_fact(cost: SimulatedCost) -> Fact:
-    """What it costs by the hour."""
-    each = cost.usd_per_million_output_tokens
-    note = "" if each is None else f"{usd_per_million_tokens(each)} output tokens"
-    return Fact("Cost", usd_per_hour(cost.usd_per_hour), note)
+def p95_times(result: Simulation) -> list[tuple[str, Figure]]:
+    """The 95th percentiles that are known."""
+    known = ((name, result.latency.get(f"{metric}.p95")) for metric, name in METRICS.items())
+    return [(name, figure) for name, figure in known if figure is not None]
 
 
 def notes(result: Simulation) -> Iterator[str]:
@@ -167,32 +163,23 @@ def latency_rows(name: str, latency: Mapping[str, Figure]) -> Iterator[Row]:
     for metric, words in METRICS.items():
         cells = {s: latency.get(f"{metric}.{s}") for s in STATISTICS}
         if any(cells.values()):
-            shown = {s: "unknown" if figure is None else ranged_time(figure) for s, figure in cells.items()}
-            yield {"class": name, "metric": words, **shown}
+            yield {"class": name, "metric": words, **{s: known_time(figure) for s, figure in cells.items()}}
 
 
 def objective_tables(result: Simulation) -> list[Table]:
     """Objectives, and how they are kept."""
-    if not result.objectives:
-        return []
-    columns = [
-        Column("objective", "objective"),
-        Column("figure", "replayed", align="right"),
-        Column("within", "requests within", align="right"),
-        Column("verdict", "verdict"),
+    columns: Columns[SimulatedObjective] = [
+        column("objective", lambda o: f"{o.label} < {duration(o.limit_s)}"),
+        number("replayed", lambda o: known_time(o.figure)),
+        number("requests within", lambda o: share_text(o.within_ratio)),
+        column("verdict", lambda o: f"{'kept' if o.is_kept else 'broken'}{'' if o.is_sure else ', not surely'}"),
     ]
-    return [Table(columns, [objective_row(o) for o in result.objectives])]
+    return [Table.of(result.objectives, columns)] if result.objectives else []
 
 
-def objective_row(o: SimulatedObjective) -> Row:
-    """One objective."""
-    verdict = "kept" if o.is_kept else "broken"
-    return {
-        "objective": f"{o.label} < {duration(o.limit_s)}",
-        "figure": "unknown" if o.figure is None else ranged_time(o.figure),
-        "within": share_text(o.within_ratio),
-        "verdict": verdict if o.is_sure else f"{verdict}, not surely",
-    }
+def known_time(figure: Figure | None) -> str:
+    """A time with its range, where it is known."""
+    return "unknown" if figure is None else ranged_time(figure)
 
 
 def share_text(figure: Figure) -> str:
@@ -212,40 +199,22 @@ def tenths(share: float) -> str:
 
 def did_lines(result: Simulation) -> Iterator[str]:
     """Throughput, load, KV cache, queue, cache hits, ends and cost, a line each."""
-    yield throughput_line(result)
-    yield busy_line(result)
-    yield queue_line(result)
-    yield from cache_lines(result)
-    yield f"Ended: {ends_words(result.fates)}."
-    if result.cost is not None:
-        yield cost_line(result.cost)
-    yield grade_line(result.grade)
-
-
-def throughput_line(result: Simulation) -> str:
-    """What got done."""
-    good = result.goodput_requests_per_s
+    r, good = result, result.goodput_requests_per_s
     kept = "" if good is None else f"; {per_second(good)} keep every objective"
-    tokens = (
-        f"{significant(result.output_tokens_per_s)} output and {significant(result.input_tokens_per_s)} input tokens/s"
-    )
-    return f"Done: {per_second(result.requests_per_s)}, {tokens}{kept}."
-
-
-def busy_line(result: Simulation) -> str:
-    """How much of the replicas was used."""
-    share = "not paid for" if result.utilisation_ratio is None else f"{percent(result.utilisation_ratio)} of their time"
-    kv = f"KV cache {percent(result.kv_used_ratio.mean)} in use, at most {percent(result.kv_used_ratio.highest)}"
-    return f"Busy {share}; {level_text(result.running)} run; {kv}."
-
-
-def queue_line(result: Simulation) -> str:
-    """How many wait, and whether more and more do."""
-    grows = (
-        f"it grows by {per_second(result.queue.growth_requests_per_s)}" if not result.is_stable else "it does not grow"
-    )
-    load = "" if result.load_ratio is None else f" Load factor {result.load_ratio:.2f} of what they sustain."
-    return f"Queue: {level_text(result.waiting)} wait; {grows}.{load}"
+    tokens = f"{significant(r.output_tokens_per_s)} output and {significant(r.input_tokens_per_s)} input tokens/s"
+    yield f"Done: {per_second(r.requests_per_s)}, {tokens}{kept}."
+    share = "not paid for" if r.utilisation_ratio is None else f"{percent(r.utilisation_ratio)} of their time"
+    kv = f"KV cache {percent(r.kv_used_ratio.mean)} in use, at most {percent(r.kv_used_ratio.highest)}"
+    yield f"Busy {share}; {level_text(r.running)} run; {kv}."
+    grows = "does not grow" if r.is_stable else f"grows by {per_second(r.queue.growth_requests_per_s)}"
+    load = "" if r.load_ratio is None else f" Load factor {r.load_ratio:.2f} of what they sustain."
+    yield f"Queue: {level_text(r.waiting)} wait; it {grows}.{load}"
+    yield cache_line(r)
+    ended = ", ".join(f"{count(number)} {fate}" for fate, number in r.fates.items() if number)
+    yield f"Ended: {ended or 'no request came'}."
+    if r.cost is not None:
+        yield cost_line(r.cost)
+    yield grade_line(r.grade)
 
 
 def level_text(level: TimeLevel) -> str:
@@ -253,7 +222,7 @@ def level_text(level: TimeLevel) -> str:
     return f"{significant(level.mean)} (at most {count(level.highest)})"
 
 
-def cache_lines(result: Simulation) -> Iterator[str]:
+def cache_line(result: Simulation) -> str:
     """Prefix cache, preemptions and retries, where there were any."""
     parts = []
     if result.prefix_hit_ratio:
@@ -262,13 +231,7 @@ def cache_lines(result: Simulation) -> Iterator[str]:
     parts.append(preempted if result.preemptions else "no preemptions")
     parts += [plural(result.retries, "retry").replace("retrys", "retries")] if result.retries else []
     said = "; ".join(parts)
-    yield f"{said[0].upper()}{said[1:]}."
-
-
-def ends_words(fates: Mapping[str, int]) -> str:
-    """What became of the requests that came, without what became of none."""
-    said = [f"{count(number)} {fate}" for fate, number in fates.items() if number]
-    return ", ".join(said) or "no request came"
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def cost_line(cost: SimulatedCost) -> str:
@@ -283,80 +246,64 @@ def cost_line(cost: SimulatedCost) -> str:
 
 def closed_form_tables(result: Simulation, explain: bool) -> list[Table]:
     """What `estimate` says of the same load, beside the replay; the ranges of one are not those of the other."""
-    shown = {name: figure for name, figure in result.closed_form.items() if explain or name.endswith(STATISTICS_BESIDE)}
-    rows = [closed_form_row(name, figure, result) for name, figure in shown.items()]
-    columns = [
-        Column("figure", "figure"),
-        Column("replayed", "replayed", align="right"),
-        Column("closed", "closed form (estimate)", align="right"),
+    columns: Columns[tuple[str, Figure]] = [
+        column("figure", lambda named: figure_words(named[0])),
+        number("replayed", lambda named: known_time(result.latency.get(named[0]))),
+        number("closed form (estimate)", lambda named: ranged_time(named[1])),
     ]
-    return [Table(columns, rows)] if rows else []
+    shown = [named for named in result.closed_form.items() if explain or named[0].endswith(STATISTICS_BESIDE)]
+    return [Table.of(shown, columns)] if shown else []
 
 
-def closed_form_row(name: str, figure: Figure, result: Simulation) -> Row:
-    """One figure twice."""
+def figure_words(name: str) -> str:
+    """A metric and a statistic of it: 'ttft.p95' as 'TTFT p95'."""
     metric, _, statistic = name.partition(".")
-    replayed = result.latency.get(name)
-    return {
-        "figure": f"{METRICS.get(metric, metric)} {statistic}",
-        "replayed": "unknown" if replayed is None else ranged_time(replayed),
-        "closed": ranged_time(figure),
-    }
+    return f"{METRICS.get(metric, metric)} {statistic}"
 
 
 def drawn_tables(result: Simulation) -> list[Table]:
     """The course of the replay and the spread of latencies, a line of blocks each."""
-    t = result.timeline
+    t, kv = result.timeline, result.kv_used_ratio
     if len(t.time_s) < 2:
         return []
-    courses: dict[str, tuple[str, str]] = {
-        "running": (course(t.running, SPARK_WIDTH), count(result.running.highest)),
-        "waiting": (course(t.waiting, SPARK_WIDTH), count(result.waiting.highest)),
-        "KV in use": (course(t.kv_used_ratio, SPARK_WIDTH, 1.0), percent(result.kv_used_ratio.highest)),
-    }
+    rows = [
+        ("running", course(t.running, SPARK_WIDTH), count(result.running.highest)),
+        ("waiting", course(t.waiting, SPARK_WIDTH), count(result.waiting.highest)),
+        ("KV in use", course(t.kv_used_ratio, SPARK_WIDTH, 1.0), percent(kv.highest)),
+    ]
     if max(t.replicas) != min(t.replicas):
-        courses["replicas"] = course(t.replicas, SPARK_WIDTH), count(result.paid_replicas.highest)
-    rows = [{"name": name, "course": line, "highest": highest} for name, (line, highest) in courses.items()]
+        rows.append(("replicas", course(t.replicas, SPARK_WIDTH), count(result.paid_replicas.highest)))
     columns = [
         Column("name", "over time"),
         Column("course", f"0 to {duration(t.time_s[-1])}", is_drawing=True),
         Column("highest", "highest", align="right"),
     ]
-    return [Table(columns, rows), *spread_tables(result)]
+    return [Table.of_cells(columns, rows), *spread_tables(result)]
 
 
 def spread_tables(result: Simulation) -> list[Table]:
     """Which share of requests stays below a time."""
+    title = "share of requests below, in equal ratios"
+    columns: Columns[Distribution] = [
+        column("spread", lambda d: METRICS.get(d.metric, d.metric)),
+        number("1% below", lambda d: duration(d.seconds[0])),
+        column(title, lambda d: spread(d.seconds, d.shares, SPARK_WIDTH), is_drawing=True),
+        number("longest", lambda d: duration(d.seconds[-1])),
+    ]
     known = [d for d in result.distributions if d.seconds]
-    columns = [
-        Column("name", "spread"),
-        Column("from", "1% below", align="right"),
-        Column("spread", "share of requests below, in equal ratios", is_drawing=True),
-        Column("to", "longest", align="right"),
-    ]
-    rows = [
-        {
-            "name": METRICS.get(d.metric, d.metric),
-            "from": duration(d.seconds[0]),
-            "spread": spread(d.seconds, d.shares, SPARK_WIDTH),
-            "to": duration(d.seconds[-1]),
-        }
-        for d in known
-    ]
-    return [Table(columns, rows)] if rows else []
+    return [Table.of(known, columns)] if known else []
 
 
 def picture_tables(result: Simulation) -> list[Table]:
     """The same as a picture, above the highest values."""
-    picture = simulation_picture(result, picture_title(result))
+    picture, kv = simulation_picture(result, picture_title(result)), result.kv_used_ratio
     if picture is None:
         return []
     levels = {"running": result.running, "waiting": result.waiting}
-    rows = [{"name": name, "mean": significant(v.mean), "highest": count(v.highest)} for name, v in levels.items()]
-    kv = result.kv_used_ratio
-    rows.append({"name": "KV cache in use", "mean": percent(kv.mean), "highest": percent(kv.highest)})
+    rows = [(name, significant(v.mean), count(v.highest)) for name, v in levels.items()]
+    rows.append(("KV cache in use", percent(kv.mean), percent(kv.highest)))
     columns = [Column("name", "over time"), *(Column(k, k, align="right") for k in ("mean", "highest"))]
-    return [Table(columns, rows, "Over time, and how latencies are spread", picture=picture)]
+    return [Table.of_cells(columns, rows, "Over time, and how latencies are spread", picture=picture)]
 
 
 def picture_title(result: Simulation) -> str:
@@ -400,9 +347,3 @@ def plain_figures(result: Simulation) -> Sequence[tuple[str, float | None, str]]
         *priced,
         *((fate, float(number), "requests") for fate, number in result.fates.items()),
     ]
-
-
-def inputs_table(result: Simulation) -> Table:
-    """Every input as it was read, with where it came from."""
-    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
-    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")

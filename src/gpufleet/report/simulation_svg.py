@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.linear_axis import LinearAxis, round_steps, time_ticks
-from gpufleet.report.log_plane import ticks
+from gpufleet.report.axes import LinearAxis, LogAxis, round_steps, ticks, time_ticks
 from gpufleet.report.markup import marked_up
 from gpufleet.report.numbers import amount, duration, percent
 from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
-from gpufleet.report.roofline import LogAxis
+from gpufleet.report.svg import svg_document, written
 from gpufleet.results.simulation import Simulation
 from gpufleet.units import MICROSECOND
 
@@ -82,28 +81,15 @@ def simulation_picture(result: Simulation, title: str) -> Picture | None:
 
 
 def simulation_svg(result: Simulation, title: str, canvas: Canvas = WIDE) -> str:
-    """One picture that also stands alone; empty where there is nothing to draw."""
+    """One picture that also stands alone, its title as long as it has room; empty where there is nothing to draw."""
     panels = [*over_time(result, canvas), *spread(result, canvas)]
     if not panels:
         return ""
-    height = HEAD_PX + len(panels) * (PANEL_HEAD_PX + canvas.panel + AXIS_PX)
-    parts = [
-        f'<svg class="replay" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {canvas.width} {height}" '
-        f'width="{canvas.width}" height="{height}">',
-        f"<title>{marked_up(title)}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{canvas.width}" height="{height}"/>',
-        written(canvas.left, 22, shortened(title, canvas), "head"),
-    ]
+    room, panel_px = int(canvas.plot_width / HEAD_LETTER_PX), PANEL_HEAD_PX + canvas.panel + AXIS_PX
+    parts = [written(canvas.left, 22, title if len(title) <= room else f"{title[: room - 1]}…", "head")]
     for index, panel in enumerate(panels):
-        top = HEAD_PX + index * (PANEL_HEAD_PX + canvas.panel + AXIS_PX) + PANEL_HEAD_PX
-        parts += panel_parts(panel, canvas, top)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def shortened(title: str, canvas: Canvas) -> str:
-    """A title that ends before the picture does."""
-    room = int(canvas.plot_width / HEAD_LETTER_PX)
-    return title if len(title) <= room else f"{title[: room - 1]}…"
+        parts += panel_parts(panel, canvas, HEAD_PX + index * panel_px + PANEL_HEAD_PX)
+    return svg_document("replay", canvas.width, HEAD_PX + len(panels) * panel_px, title, STYLE, parts)
 
 
 def over_time(result: Simulation, canvas: Canvas) -> Iterator[Panel]:
@@ -196,8 +182,3 @@ def grid(panel: Panel, canvas: Canvas, top: float) -> Iterator[str]:
         y = bottom_of(canvas, top, share)
         yield f'<path class="grid" d="M{canvas.left} {y:.1f}h{canvas.plot_width}"/>'
         yield written(canvas.left - 7, y + 4, words, "soft end")
-
-
-def written(x: float, y: float, text: str, look: str = "") -> str:
-    """A line of text."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{marked_up(text)}</text>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from gpufleet.report.numbers import (
     amount,
@@ -18,7 +17,8 @@ from gpufleet.report.numbers import (
     wanted_beside,
 )
 from gpufleet.report.page import Column, Table
-from gpufleet.report.plan_further import machines_of, nearest_refusal, refused_columns, refused_row
+from gpufleet.report.plan_further import REFUSED_COLUMNS, machines_of, nearest_refusal
+from gpufleet.report.ranges import ranged_by
 from gpufleet.report.rented import region_name
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import ServePlan
@@ -59,19 +59,15 @@ def price_lines(plan: ServePlan, today: Today) -> list[str]:
 def keep(plan: ServePlan, today: Today) -> str:
     """What runs is needed, and nothing is surely cheaper."""
     bill, saving = bill_words(today), None if today.is_plan_of_same_type else today.plan_saving_usd_per_month
+    kept = "Keep today's machine" if today.instance_count == 1 else "Keep today's machines"
     if today.is_close and saving is not None:
         return (
             f"{CLOSE}{choice_of(plan)} is expected to save {usd_per_month(saving.value)}{share_words(today, saving)}, "
-            f"but {at_worst(saving)}. Keep {todays_machines(today)} ({bill}) until you have measured."
+            f"but {at_worst(saving)}. {kept} ({bill}) until you have measured."
         )
     needed = "it is needed" if today.instance_count == 1 else "all of them are needed"
     dearer = "" if saving is None else f", and {choice_of(plan)} costs {less_or_more(saving.value)}"
-    return f"Keep {todays_machines(today)} ({bill}): {needed}{dearer}.{slow_end(today)}"
-
-
-def todays_machines(today: Today) -> str:
-    """What runs, one machine or several."""
-    return "today's machine" if today.instance_count == 1 else "today's machines"
+    return f"{kept} ({bill}): {needed}{dearer}.{slow_end(today)}"
 
 
 def slow_end(today: Today) -> str:
@@ -85,28 +81,35 @@ def slow_end(today: Today) -> str:
 
 def shrink(plan: ServePlan, today: Today) -> str:
     """Some of it is idle."""
-    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
+    enough = enough_words(today)
     if not today.is_close:
         return f"Shrink to {enough}: {saves(today)}.{beside(plan, today)}"
     slow = math.inf if today.needed_machines is None else today.needed_machines.high or 0.0
-    all_needed = "no number of them is" if math.isinf(slow) else f"{machines_words(slow)} are needed"
+    needs = "no number of them is enough" if math.isinf(slow) else f"{machines_words(slow)} are needed"
     return (
-        f"{CLOSE}{enough} should be enough ({saves(today)}), but at the slow end of the range {all_needed}"
-        f"{' enough' if math.isinf(slow) else ''}. Measure before you give any back.{beside(plan, today)}"
+        f"{CLOSE}{enough} should be enough ({saves(today)}), but at the slow end of the range {needs}. "
+        f"Measure before you give any back.{beside(plan, today)}"
     )
+
+
+def enough_words(today: Today) -> str:
+    """How many of today's machines are needed, of how many."""
+    return f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
 
 
 def grow(plan: ServePlan, today: Today) -> str:
-    """It does not serve, and more of it is the cheapest that surely does."""
+    """It does not serve, or lacks only headroom, and more of it is the cheapest that surely does."""
     kind = "type" if len(today.machines) == 1 else "types"
     needed = f"{needed_words(today)} machines of today's {kind}{types_words(today)}"
-    more = f"{needed}, {today.instance_count} run: {saves(today)}"
-    if not today.is_close:
-        return f"Grow to {more}.{carries_the_rate(plan, today)}{beside(plan, today)}"
-    return (
-        f"{CLOSE}the expected need is {more}; at the fast end of the range today's fleet is "
-        f"enough.{beside(plan, today)}"
-    )
+    more, had = f"{needed}, {today.instance_count} run: {saves(today)}", today.headroom_ratio
+    if today.is_close:
+        fast = "at the fast end of the range today's fleet is enough"
+        return f"{CLOSE}the expected need is {more}; {fast}.{beside(plan, today)}"
+    carries = ""
+    if had is not None and had >= 0:
+        wanted = percent(plan.headroom_wanted_ratio)
+        carries = f" Today's fleet carries the rate, but has {percent(had)} headroom of the {wanted} wanted."
+    return f"Grow to {more}.{carries}{beside(plan, today)}"
 
 
 def move(plan: ServePlan, today: Today) -> str:
@@ -119,8 +122,8 @@ def unpriced_alternative(today: Today) -> str:
     """That fewer of today's machines serve too, where a bill of several types leaves open what that saves."""
     if today.own_saving_usd_per_month is not None or not today.serves or not today.idle_count:
         return ""
-    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
-    return f" {enough} would be enough too; the saving is unknown until each type has its price ('@98.32/h')."
+    saving = "the saving is unknown until each type has its price ('@98.32/h')"
+    return f" {enough_words(today)} would be enough too; {saving}."
 
 
 def types_words(today: Today) -> str:
@@ -132,14 +135,6 @@ def types_words(today: Today) -> str:
 def name_of(m: TodaysMachines) -> str:
     """The machine type, or its GPUs where no more is known."""
     return f"{m.cloud} {m.instance}" if m.cloud else f"{amount(m.gpus_per_instance)}x {m.gpu}"
-
-
-def carries_the_rate(plan: ServePlan, today: Today) -> str:
-    """That only headroom is missing."""
-    if today.headroom_ratio is None or today.headroom_ratio < 0:
-        return ""
-    had, wanted = percent(today.headroom_ratio), percent(plan.headroom_wanted_ratio)
-    return f" Today's fleet carries the rate, but has {had} headroom of the {wanted} wanted."
 
 
 def beside(plan: ServePlan, today: Today) -> str:
@@ -168,7 +163,7 @@ def saves(today: Today) -> str:
         return f"what it {'costs' if today.step == 'grow' else 'saves'} is unknown because a price is"
     if saving.value >= 0:
         return f"saves {saving_words(today, saving)}"
-    return f"{less_or_more(saving.value)}{cost_range(saving)}"
+    return f"{less_or_more(saving.value)}{range_words(saving, is_cost=True)}"
 
 
 def saving_words(today: Today, saving: Figure) -> str:
@@ -192,23 +187,14 @@ def at_worst(saving: Figure) -> str:
     return f"{usd_per_month(saving.low)} at the slow end of its range"
 
 
-def range_words(saving: Figure) -> str:
-    """Both ends, where they differ."""
+def range_words(saving: Figure, *, is_cost: bool = False) -> str:
+    """Both ends, where they differ: of a saving the slow end first, of a cost the fast one."""
     if saving.low is None or saving.high is None or saving.low == saving.high:
         return ""
     if math.isinf(saving.low):
         return NONE_ENOUGH
-    return f", from {usd_per_month(saving.low)} to {usd_per_month(saving.high)} over the range of speeds"
-
-
-def cost_range(saving: Figure) -> str:
-    """Both ends of what a step costs more, where they differ: the fast end, then the slow one."""
-    if saving.low is None or saving.high is None or saving.low == saving.high:
-        return ""
-    if math.isinf(saving.low):
-        return NONE_ENOUGH
-    low, high = (usd_per_month(-end) for end in (saving.high, saving.low))
-    return f", from {low} to {high} over the range of speeds"
+    low, high = (-saving.high, -saving.low) if is_cost else (saving.low, saving.high)
+    return f", from {usd_per_month(low)} to {usd_per_month(high)} over the range of speeds"
 
 
 def less_or_more(saving_usd: float) -> str:
@@ -235,26 +221,22 @@ def machines_words(number: float) -> str:
 
 def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
     """What runs today, in figures; and why machines of it cannot serve."""
-    cells = [row for m in today.machines for row in machine_rows(m)] + fleet_rows(plan, today)
-    rows = [{"name": name, "value": value} for name, value in cells if value]
+    cells = [*(row for m in today.machines for row in machine_rows(m)), *fleet_rows(plan, today)]
     columns = [Column("name", "figure"), Column("value", "", wraps=True)]
     notes = [
-        (
-            "A saving is today's machine bill less the machine bill afterwards, at 730 hours a month; "
-            "other costs are not included."
-        ),
+        "A saving is today's machine bill less the machine bill afterwards, at 730 hours a month; "
+        "other costs are not included.",
         "It begins when machines can be given back: committed terms run to their end.",
     ]
-    refused = [refused_table(m) for m in today.machines if m.service is None and m.refused]
-    return [Table(columns, rows, "What runs today", notes), *refused]
+    figures = Table.of_cells(columns, [(name, value) for name, value in cells if value], "What runs today", notes)
+    return [figures, *(refused_table(m) for m in today.machines if m.service is None and m.refused)]
 
 
 def refused_table(machines: TodaysMachines) -> Table:
     """Why machines cannot serve."""
     nearest = {r.rule: r for r in reversed(machines.refused)}
-    rows = [refused_row(r) for r in machines.refused if nearest[r.rule] == r]
-    title = f"Why {machines.asked} cannot serve: the nearest miss of each reason"
-    return Table(refused_columns(), rows, title)
+    refused = [r for r in machines.refused if nearest[r.rule] == r]
+    return Table.of(refused, REFUSED_COLUMNS, f"Why {machines.asked} cannot serve: the nearest miss of each reason")
 
 
 def machine_rows(m: TodaysMachines) -> list[tuple[str, str]]:
@@ -322,32 +304,27 @@ def needed_row(m: TodaysMachines) -> str:
 
 
 def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
-    """The fleet as a whole, beside the plan."""
-    spared = "none" if today.headroom_ratio is None else headroom(today.headroom_ratio)
-    wanted = f"{spared}, {wanted_beside(today.headroom_ratio or 0.0, plan.headroom_wanted_ratio)} wanted"
-    stated = {"bill": ", as stated"}.get(today.bill_origin, "")
-    then = today.plan_usd_per_month
+    """The fleet as a whole, beside the plan.
+
+    What giving back the idle machines alone saves is said where the verdict is to move.
+    """
+    had, own, then = today.headroom_ratio, today.own_saving_usd_per_month, today.plan_usd_per_month
+    spared = "none" if had is None else headroom(had)
+    wanted = f"{spared}, {wanted_beside(had or 0.0, plan.headroom_wanted_ratio)} wanted"
+    if had is not None and had < 0:
+        carried = f"{significant(PERCENT * (1 + had))}%"
+        wanted = f"none: today's fleet carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
+    fewer = ""
+    if today.step == "replace" and own is not None and today.idle_count:
+        enough = f"{needed_words(today)} of {machines_words(today.instance_count)}"
+        fewer = f"{enough}: saves {saving_words(today, own)}"
     return [
-        ("headroom", wanted if today.headroom_ratio is None or today.headroom_ratio >= 0 else short(plan, today)),
+        ("headroom", wanted),
         ("needed in total", needed_range(today.needed_machines)),
-        ("bill", f"{bill_words(today)}{stated}"),
-        ("fewer machines", fewer_words(today)),
-        ("the plan", "" if then is None else f"{choice_of(plan)}: {bill_range(then)}"),
+        ("bill", f"{bill_words(today)}{', as stated' if today.bill_origin == 'bill' else ''}"),
+        ("fewer machines", fewer),
+        ("the plan", "" if then is None else f"{choice_of(plan)}: {ranged_by(then, usd_per_month)}"),
     ]
-
-
-def fewer_words(today: Today) -> str:
-    """What giving back the idle machines alone saves, where the verdict is to move."""
-    saving = today.own_saving_usd_per_month
-    if today.step != "replace" or saving is None or not today.idle_count:
-        return ""
-    return f"{needed_words(today)} of {machines_words(today.instance_count)}: saves {saving_words(today, saving)}"
-
-
-def short(plan: ServePlan, today: Today) -> str:
-    """Below the rate."""
-    carried = f"{significant(PERCENT * (1 + (today.headroom_ratio or 0.0)))}%"
-    return f"none: today's fleet carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
 
 
 def needed_range(needed: Figure | None) -> str:
@@ -358,14 +335,3 @@ def needed_range(needed: Figure | None) -> str:
         return machines_words(needed.value)
     low, high = (count(end) for end in (needed.low, needed.high))
     return f"{machines_words(needed.value)} ({low} to {high} over the range of speeds)"
-
-
-def bill_range(bill: Figure) -> str:
-    """A bill of a month with its range."""
-    return ends(bill, [usd_per_month(v) for v in (bill.value, bill.low, bill.high)])
-
-
-def ends(figure: Figure, shown: Sequence[str]) -> str:
-    """A value with both ends, where they are known and differ."""
-    is_point = figure.low == figure.high or None in (figure.low, figure.high)
-    return shown[0] if is_point else f"{shown[0]} ({shown[1]} to {shown[2]})"

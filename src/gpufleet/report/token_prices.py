@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gpufleet.report.catalog_pages import cut_note
 from gpufleet.report.numbers import several, usd
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.token_prices import TokenApi, TokenPriceListing
+from gpufleet.results.catalog import TokenApi, TokenPriceListing
 
 
 def token_price_page(listing: TokenPriceListing, limit: int | None) -> Page:
@@ -23,9 +24,7 @@ def token_price_page(listing: TokenPriceListing, limit: int | None) -> Page:
     ]
     shown = listing.rows[:limit]
     rows = [row.model_dump() for row in shown]
-    left = len(listing.rows) - len(shown)
-    notes = ["USD per 1M tokens; nothing is live.", *listing.notes]
-    notes += [f"{left} more: --limit {len(listing.rows)} shows all, -o csv too."] if left else []
+    notes = ["USD per 1M tokens; nothing is live.", *listing.notes, *cut_note(len(listing.rows), len(shown))]
     notes += [f"{source.id}: {source.title} ({source.day})." for source in listing.sources]
     return Page(several(len(listing.rows), "price"), [Table(columns, rows)], notes)
 

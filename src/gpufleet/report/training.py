@@ -21,7 +21,6 @@ from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.rented import machines
 from gpufleet.report.training_memory import host_text, memory_table, terms_table
-from gpufleet.results.base import Figure
 from gpufleet.results.training import TrainingDeployment, TrainingLayout, TrainingPlan, TrainingSpeed
 from gpufleet.units import GIB, MIB, MILLISECOND, PERCENT
 
@@ -97,20 +96,13 @@ def work_text(plan: TrainingPlan) -> str:
     )
 
 
-def unit_cost(plan: TrainingPlan) -> tuple[float, str]:
-    """What a million tokens cost."""
-    return plan.answer.usd_per_million_tokens.value, "per 1M tokens"
-
-
-def unit_costs(plan: TrainingPlan) -> dict[str, Figure | None]:
-    """What tokens cost."""
-    return {"$/1M tokens": plan.answer.usd_per_million_tokens}
-
-
 def reasons(plan: TrainingPlan) -> OwnReasons:
-    """Layout, step and speed, and whether spot is worth it."""
+    """Layout, step and speed, then steps, tokens of one, GPU-hours and what one costs."""
     d = plan.answer
-    return OwnReasons(layout_line(plan, d), step_line(d), ranged_figure(d.tokens_per_s, "tokens/s"))
+    step_tokens = tokens_text(plan.global_batch * plan.sequence_tokens)
+    each = usd(d.usd.value / d.gpu_hours.value)
+    work = f"{count(d.steps)} steps of {step_tokens} tokens; {gpu_hours_text(d.gpu_hours.value)} at {each} each."
+    return OwnReasons(layout_line(plan, d), step_line(d), ranged_figure(d.tokens_per_s, "tokens/s"), [work])
 
 
 def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
@@ -132,21 +124,14 @@ def again_words(layout: TrainingLayout) -> str:
 
 
 def step_line(d: TrainingDeployment) -> str:
-    """A step, what it waits for, and how well GPUs are used."""
-    waits = waiting(d.speed)
+    """A step, what it waits for beside useful work, and how well GPUs are used, of which peak where that is unusual."""
+    waits = {name: seconds for name, seconds in d.speed.exposed_s.items() if name not in USEFUL}
     largest = max(waits, key=lambda name: waits[name], default="")
     step = d.speed.step_s.value
     lost = f", {percent(waits[largest] / step)} of it {TERMS[largest]}" if waits and waits[largest] > 0 else ""
-    rate = d.speed.tokens_per_s_per_gpu
-    return (
-        f"A step takes {duration(step)}{lost}: {ranged_figure(rate, 'tokens/s/GPU')}, "
-        f"MFU {d.speed.mfu_ratio * PERCENT:.0f}%{of_wide_peak(d)}."
-    )
-
-
-def of_wide_peak(d: TrainingDeployment) -> str:
-    """Of which peak the MFU is, where the arithmetic is narrower."""
-    return " of the 16-bit peak" if d.weight_format.startswith(NARROW) else ""
+    rate = ranged_figure(d.speed.tokens_per_s_per_gpu, "tokens/s/GPU")
+    of_peak = " of the 16-bit peak" if d.weight_format.startswith(NARROW) else ""
+    return f"A step takes {duration(step)}{lost}: {rate}, MFU {d.speed.mfu_ratio * PERCENT:.0f}%{of_peak}."
 
 
 def gpu_hours_text(hours: float) -> str:
@@ -156,20 +141,6 @@ def gpu_hours_text(hours: float) -> str:
     ('12,346 GPU-hours', '0.0412 GPU-hours')
     """
     return f"{count(hours) if hours >= WHOLE_GPU_HOURS else significant(hours)} GPU-hours"
-
-
-def work_line(plan: TrainingPlan) -> list[str]:
-    """Steps, tokens of a step, GPU-hours and what one costs."""
-    d = plan.answer
-    step_tokens = tokens_text(plan.global_batch * plan.sequence_tokens)
-    each = d.usd.value / d.gpu_hours.value
-    return [f"{count(d.steps)} steps of {step_tokens} tokens; {gpu_hours_text(d.gpu_hours.value)} at {usd(each)} each."]
-
-
-def waiting(speed: TrainingSpeed) -> dict[str, float]:
-    """What of a step is not products, attention and the head."""
-    useful = ("products", "attention", "output_head", "elementwise")
-    return {name: seconds for name, seconds in speed.exposed_s.items() if name not in useful}
 
 
 def own_columns(plan: TrainingPlan) -> OwnColumns:
@@ -269,11 +240,8 @@ def step_table(speed: TrainingSpeed) -> Table:
     rest = sum(seconds for _, seconds in ordered if seconds < LEAST_SHARE * step)
     parts += [("less than 0.1% each", rest)] if milliseconds(rest).strip("-") != "0.0" else []
     shares = whole_shares([seconds for _, seconds in parts])
-    rows: list[Row] = [
-        {"name": name, "ms": milliseconds(seconds), "share": share}
-        for (name, seconds), share in zip(parts, shares, strict=True)
-    ]
-    return Table(columns, [*rows, {"name": "step", "ms": milliseconds(step), "share": "100.0%"}], "A step")
+    rows = [(name, milliseconds(seconds), share) for (name, seconds), share in zip(parts, shares, strict=True)]
+    return Table.of_cells(columns, [*rows, ("step", milliseconds(step), "100.0%")], "A step")
 
 
 def milliseconds(seconds: float) -> str:
@@ -305,24 +273,13 @@ def run_table(plan: TrainingPlan) -> Table:
         ("MFU (model FLOP, dense 16-bit peak)", f"{d.speed.mfu_ratio * PERCENT:.1f}%"),
         ("HFU (what is computed again too)", f"{d.speed.hfu_ratio * PERCENT:.1f}%"),
     ]
-    return Table(columns, [{"name": name, "value": value} for name, value in rows])
+    return Table.of_cells(columns, rows)
 
 
 def checkpoint_text(plan: TrainingPlan) -> str:
     """The size of a checkpoint."""
     size = plan.checkpoint_bytes
     return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / MIB:,.0f} MiB"
-
-
-def limit_tables(plan: TrainingPlan) -> list[Table]:
-    """What a run takes, what a step is made of, and the memory of a GPU."""
-    d = plan.answer
-    return [run_table(plan), step_table(d.speed), memory_table(d.memory)]
-
-
-def term_tables(plan: TrainingPlan) -> list[Table]:
-    """Where memory comes from."""
-    return [terms_table(plan.answer.memory)] if plan.deployments else []
 
 
 def unmet_text(plan: TrainingPlan) -> str:
@@ -334,19 +291,19 @@ def unmet_text(plan: TrainingPlan) -> str:
     return f"At least {plural(plan.least_gpus, 'GPU')} of any type on offer meet it."
 
 
-WORDS = JobWords(
+USEFUL = ("products", "attention", "output_head", "elementwise")
+WORDS = JobWords[TrainingPlan](
     asked_text,
     work_text,
-    unit_cost,
-    unit_costs,
+    lambda plan: (plan.answer.usd_per_million_tokens.value, "per 1M tokens"),
+    lambda plan: {"$/1M tokens": plan.answer.usd_per_million_tokens},
     reasons,
     own_columns,
     FORMULAS,
     started,
-    hazards=lambda plan, _: work_line(plan),
     spot_or_not=lambda _: [],
-    limits=limit_tables,
-    terms=term_tables,
+    limits=lambda plan: [run_table(plan), step_table(plan.answer.speed), memory_table(plan.answer.memory)],
+    terms=lambda plan: [terms_table(plan.answer.memory)] if plan.deployments else [],
     unmet=unmet_text,
     does="train",
     screen_rows=SCREEN_ROWS,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.numbers import count, duration, gib, percent, plural, ranged
-from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table
+from gpufleet.report.page import Columns, Fact, Page, Table, column, formulas_table, number
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.training import MEASURES, STEP_FORMULAS, again_words, step_table
 from gpufleet.report.training_memory import memory_table, terms_table
-from gpufleet.results.training import TrainingChange, TrainingEstimate, TrainingFit
+from gpufleet.report.words import grade_line, memory_look
+from gpufleet.results.training import OtherStack, TrainingChange, TrainingEstimate, TrainingFit
 from gpufleet.units import GIB, PERCENT
 
 METHODS = {"full": "Training all weights of", "lora": "LoRA of", "qlora": "QLoRA of"}
@@ -16,15 +16,18 @@ METHODS = {"full": "Training all weights of", "lora": "LoRA of", "qlora": "QLoRA
 
 def training_fit_page(result: TrainingFit, *, explain: bool = False) -> Page:
     """Verdict, a bar for each term, the layout, the most that fits; when it does not fit, what would help."""
-    tables = [memory_table(result.estimate.memory, result.host_machine)]
-    tables += [otherwise_table(result)] if result.otherwise else []
-    tables += [] if result.fits else [changes_table(result)]
+    memory, speed = result.estimate.memory, result.estimate.speed
+    tables = [
+        memory_table(memory, result.host_machine),
+        *([otherwise_table(result)] if result.otherwise else []),
+        *([] if result.fits else [changes_table(result)]),
+    ]
     if explain:
-        tables += [terms_table(result.estimate.memory), step_table(result.estimate.speed)]
-        tables.append(formulas_table((*STEP_FORMULAS, *MEASURES)))
+        tables += [terms_table(memory), step_table(speed), formulas_table((*STEP_FORMULAS, *MEASURES))]
     notes = [f"{note.rstrip('.')}." for note in result.notes]
     title = f"{asked_text(result)}." if result.fits else ""
-    return Page(headline(result), tables, notes, paragraphs(result), facts(result), title)
+    lines = [layout_line(result), speed_line(result), largest_line(result)]
+    return Page(headline(result), tables, notes, lines, facts(result), title)
 
 
 def asked_text(result: TrainingFit) -> str:
@@ -65,26 +68,16 @@ def facts(result: TrainingFit) -> list[Fact]:
     return found
 
 
-def paragraphs(result: TrainingFit) -> list[str]:
-    """Layout, speed and the most that fits, each in a line."""
-    return [layout_line(result), speed_line(result), largest_line(result)]
-
-
 def otherwise_table(result: TrainingFit) -> Table:
     """What the verdict rests on that nobody said, and what usual software takes instead."""
-    columns = [
-        Column("assumed", "assumed", wraps=True),
-        Column("otherwise", "otherwise", wraps=True),
-        Column("flag", "say", lambda v: str(v) or "-", wraps=True),
-        Column("memory", "a GPU", align="right", where="text"),
-        Column("verdict", "then"),
-        Column("total_bytes", "total bytes", where="data"),
-        Column("device_bytes", "device bytes", where="data"),
+    columns: Columns[OtherStack] = [
+        column("assumed", lambda x: x.assumed, wraps=True),
+        column("otherwise", lambda x: x.otherwise, wraps=True),
+        column("say", lambda x: x.flag or "-", wraps=True),
+        number("a GPU", lambda x: ranged(x.total_bytes, None, None, "GiB", GIB, digits=3)),
+        column("then", lambda x: x.verdict),
     ]
-    rows: list[Row] = [
-        x.model_dump() | {"memory": ranged(x.total_bytes, None, None, "GiB", GIB, digits=3)} for x in result.otherwise
-    ]
-    return Table(columns, rows, "What the verdict rests on")
+    return Table.of(result.otherwise, columns, "What the verdict rests on")
 
 
 def layout_line(result: TrainingFit) -> str:
@@ -120,32 +113,23 @@ def largest_line(result: TrainingFit) -> str:
 
 
 def changes_table(result: TrainingFit) -> Table:
-    """Changes that make it fit, the least first."""
-    columns = [
-        Column("change", "change", wraps=True),
-        Column("flag", "say", wraps=True),
-        Column("memory", "a GPU", align="right", where="text"),
-        Column("verdict", "then"),
-        Column("layout", "layout", priority=1),
-        Column("total_bytes", "total bytes", where="data"),
-        Column("device_bytes", "device bytes", where="data"),
-        Column("host_bytes", "host bytes", where="data"),
+    """Changes that make it fit, the least first; of some what they need of a machine's own memory, and which has it."""
+    columns: Columns[TrainingChange] = [
+        column("change", lambda c: c.change, wraps=True),
+        column("say", lambda c: c.flag, wraps=True),
+        number("a GPU", lambda c: ranged(c.total_bytes, None, None, "GiB", GIB, digits=3)),
+        column("then", lambda c: c.verdict),
+        column("layout", lambda c: c.layout, priority=1),
     ]
-    rows = [change_row(change) for change in result.changes]
-    hosts = [host_line(c) for c in result.changes if c.host_bytes]
+    hosts = [
+        f"{c.change}: a machine with {gib(c.host_need_bytes)} of host memory"
+        f"{f', such as {c.host_machine}' if c.host_machine else ''}."
+        for c in result.changes
+        if c.host_bytes
+    ]
+    title, chosen = "Smallest changes that make it fit", 0 if result.changes else None
     empty = "No change of recomputation, optimizer, precision, sequence or method, and no 8 times the GPUs, is enough."
-    return Table(columns, rows, "Smallest changes that make it fit", hosts, 0 if rows else None, empty)
-
-
-def host_line(change: TrainingChange) -> str:
-    """What a change needs of a machine's own memory, and which machine has it."""
-    such_as = f", such as {change.host_machine}" if change.host_machine else ""
-    return f"{change.change}: a machine with {gib(change.host_need_bytes)} of host memory{such_as}."
-
-
-def change_row(change: TrainingChange) -> Row:
-    """One change."""
-    return change.model_dump() | {"memory": ranged(change.total_bytes, None, None, "GiB", GIB, digits=3)}
+    return Table.of(result.changes, columns, title, hosts, chosen=chosen, empty=empty)
 
 
 def training_estimate_page(estimate: TrainingEstimate) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, gib, significant
-from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.page import Column, Columns, Table, column, number
 from gpufleet.report.range_bars import AIR, drawn_bar
 from gpufleet.results.training import TrainingMemoryFigures
 from gpufleet.units import GIB
@@ -33,24 +33,27 @@ def memory_table(memory: TrainingMemoryFigures, machine: str = "") -> Table:
 
     `machine`: the type whose memory holds what lies outside of its GPUs, where it is not named elsewhere.
     """
-    room = f"{memory.device_bytes / GIB:.1f} GiB"
-    columns = [
-        Column("name", "memory of the fullest GPU"),
-        Column("size", "GiB", align="right", where="text"),
-        Column("bar", f"of {room} (|)", where="text", is_drawing=True),
-        Column("range", "range", align="right", priority=1, where="text"),
-        *(Column(key, key, where="data") for key in ("bytes", "low_bytes", "high_bytes")),
+    total, limit = memory.total_bytes, memory.device_bytes
+    room, widest = f"{limit / GIB:.1f} GiB", max(total.high or total.value, limit)
+
+    def drawn(part: MemoryPart) -> str:
+        return bar(part.value, part.high, widest, limit)
+
+    columns: Columns[MemoryPart] = [
+        column("memory of the fullest GPU", lambda part: part.name, key="name"),
+        number("GiB", lambda part: f"{part.value / GIB:,.2f}", where="text"),
+        column(f"of {room} (|)", drawn, key="bar", where="text", is_drawing=True),
+        number("range", lambda part: part.range_words, priority=1, where="text"),
+        column("bytes", lambda part: part.value, where="data"),
+        column("low_bytes", lambda part: part.low, where="data"),
+        column("high_bytes", lambda part: part.high, where="data"),
     ]
-    total = memory.total_bytes
-    widest = max(total.high or total.value, memory.device_bytes)
     parts = [
         *(MemoryPart(TERMS.get(t.name, t.name), t.value, t.low, t.high) for t in memory.terms if t.value),
         MemoryPart("total", total.value, total.low, total.high),
     ]
-    rows = [part_row(part, widest, memory.device_bytes) for part in parts]
-    bars = [part_svg(part, AIR * widest, memory.device_bytes) for part in parts]
-    notes = host_lines(memory, machine)
-    return Table(columns, rows, notes=notes, bars=bars, bars_header=f"of {room} (line)")
+    bars = [part_svg(part, AIR * widest, limit) for part in parts]
+    return Table.of(parts, columns, notes=host_lines(memory, machine), bars=bars, bars_header=f"of {room} (line)")
 
 
 def host_lines(memory: TrainingMemoryFigures, machine: str) -> list[str]:
@@ -59,13 +62,6 @@ def host_lines(memory: TrainingMemoryFigures, machine: str) -> list[str]:
         return []
     needs = f"{gib(memory.host_need_bytes)}, as {machine} has" if machine and memory.fits_host else host_text(memory)
     return [f"{gib(memory.host_bytes)} a GPU lie in host memory beside it: a machine needs {needs}."]
-
-
-def host_text(memory: TrainingMemoryFigures) -> str:
-    """What a machine needs of its memory, and has where that is stated: '37.9 of 64.0 GiB'."""
-    if memory.host_memory_bytes is None:
-        return f"{gib(memory.host_need_bytes)}, and nobody states what it has"
-    return f"{memory.host_need_bytes / GIB:,.1f} of {memory.host_memory_bytes / GIB:,.1f} GiB"
 
 
 @dataclass(frozen=True)
@@ -77,20 +73,12 @@ class MemoryPart:
     low: float | None
     high: float | None
 
-
-def part_row(part: MemoryPart, widest: float, limit: float) -> Row:
-    """A row with its bar in characters."""
-    has_range = part.low is not None and part.high is not None and part.low < part.high
-    ends = (significant((end or 0.0) / GIB, 2) for end in (part.low, part.high))
-    return {
-        "name": part.name,
-        "size": f"{part.value / GIB:,.2f}",
-        "bar": bar(part.value, part.high, widest, limit),
-        "range": "-".join(ends) if has_range else "",
-        "bytes": part.value,
-        "low_bytes": part.low,
-        "high_bytes": part.high,
-    }
+    @property
+    def range_words(self) -> str:
+        """The range in GiB without its unit; nothing where its ends do not differ."""
+        if self.low is None or self.high is None or self.low >= self.high:
+            return ""
+        return f"{significant(self.low / GIB, 2)}-{significant(self.high / GIB, 2)}"
 
 
 def part_svg(part: MemoryPart, widest: float, limit: float) -> str:
@@ -100,6 +88,13 @@ def part_svg(part: MemoryPart, widest: float, limit: float) -> str:
     high = part.value if part.high is None else part.high
     words = f"{part.name}: {gib(part.value)} of {gib(limit)}"
     return drawn_bar(words, 0.0, part.value / widest, high / widest, limit / widest)
+
+
+def host_text(memory: TrainingMemoryFigures) -> str:
+    """What a machine needs of its memory, and has where that is stated: '37.9 of 64.0 GiB'."""
+    if memory.host_memory_bytes is None:
+        return f"{gib(memory.host_need_bytes)}, and nobody states what it has"
+    return f"{memory.host_need_bytes / GIB:,.1f} of {memory.host_memory_bytes / GIB:,.1f} GiB"
 
 
 def bar(value: float, high: float | None, widest: float, limit: float, width: int = BAR_WIDTH) -> str:
@@ -120,6 +115,6 @@ def terms_table(memory: TrainingMemoryFigures) -> Table:
     """Every term with its formula, the numbers put in and its source."""
     terms = [(TERMS.get(t.name, t.name), t) for t in memory.terms if t.value]
     columns = [Column("name", "memory term"), Column("value", "bytes", count, "right"), Column("grade", "grade")]
-    rows = [{"name": name, "value": t.value, "grade": t.grade} for name, t in terms]
+    rows = [(name, t.value, t.grade) for name, t in terms]
     notes = [f"{name}: {t.formula}; {t.inputs}. Source: {t.source}." for name, t in terms]
-    return Table(columns, rows, "Memory: formulas and numbers", notes, folded=True)
+    return Table.of_cells(columns, rows, "Memory: formulas and numbers", notes, folded=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.report.numbers import duration, percent, plural, usd_per_hour
-from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.page import Column, Table
+from gpufleet.report.rented import short_machines
 from gpufleet.report.words import exact_time
-from gpufleet.results.base import Figure
-from gpufleet.results.flips import FlipWinner
-from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
+from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment
 
 
 def verification_table(found: Verification) -> Table:
@@ -22,40 +21,19 @@ def verification_table(found: Verification) -> Table:
         Column("replayed", "replayed", align="right"),
         Column("verdict", "verdict"),
     ]
-    rows = [row for deployment in found.deployments for row in rows_of(deployment)]
-    said = list(notes(found))
-    return Table(
-        columns, rows, "Verified: requests replayed one by one", said, empty="No limit was set; the load is carried."
-    )
-
-
-def rows_of(deployment: VerifiedDeployment) -> Iterator[Row]:
-    """The objectives of one deployment."""
-    for i, objective in enumerate(deployment.objectives):
-        yield {
-            "machines": "" if i else machines_of(deployment),
-            "arrivals": "" if i else deployment.arrivals,
-            "objective": f"{objective.replayed.label} < {exact_time(objective.replayed.limit_s)}",
-            "planned": value_text(objective.planned),
-            "replayed": replayed_text(objective),
-            "verdict": "kept" if objective.replayed.is_kept else "broken",
-        }
-
-
-def replayed_text(objective: VerifiedObjective) -> str:
-    """What came out, where anything was answered."""
-    figure = objective.replayed.figure
-    return "no answer" if figure is None else value_text(figure)
-
-
-def value_text(figure: Figure) -> str:
-    """A time without its range: the plan's page has it."""
-    return duration(figure.value)
-
-
-def machines_of(deployment: VerifiedDeployment | FlipWinner) -> str:
-    """How many of which machines."""
-    return f"{deployment.instance_count}x {deployment.cloud} {deployment.instance.removeprefix('Standard_')}"
+    rows = [
+        (
+            *(("", "") if i else (short_machines(d), d.arrivals)),
+            f"{o.replayed.label} < {exact_time(o.replayed.limit_s)}",
+            duration(o.planned.value),
+            "no answer" if o.replayed.figure is None else duration(o.replayed.figure.value),
+            "kept" if o.replayed.is_kept else "broken",
+        )
+        for d in found.deployments
+        for i, o in enumerate(d.objectives)
+    ]
+    title, empty = "Verified: requests replayed one by one", "No limit was set; the load is carried."
+    return Table.of_cells(columns, rows, title, list(notes(found)), empty=empty)
 
 
 def notes(found: Verification) -> Iterator[str]:
@@ -77,7 +55,7 @@ def sized_line(found: Verification) -> list[str]:
     drawn = found.drawn
     if drawn is None or drawn.planned is None:
         return []
-    now, before = machines_of(found.deployments[0]), machines_of(drawn.planned)
+    now, before = short_machines(found.deployments[0]), short_machines(drawn.planned)
     price = usd_per_hour(drawn.planned.usd_per_hour)
     draws = f"{drawn.kept_draws} of {drawn.num_draws} draws of the engine's speed"
     return [f"{now} instead of {before} ({price}): every limit holds in {draws}."]
@@ -99,7 +77,7 @@ def drawn_words(drawn: DrawnSpeeds) -> Iterator[str]:
 
 def needed_words(deployment: VerifiedDeployment) -> str:
     """How many replicas keep what those of the plan do not."""
-    whose = f"{machines_of(deployment)}, {deployment.arrivals} arrivals"
+    whose = f"{short_machines(deployment)}, {deployment.arrivals} arrivals"
     if deployment.needed_replicas is None or deployment.needed_usd_per_hour is None:
         return f"{whose}: not even {plural(deployment.most_replicas, 'replica')} keep every objective."
     needed, machines = deployment.needed_replicas, deployment.needed_instance_count

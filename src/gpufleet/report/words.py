@@ -1,4 +1,4 @@
-"""From the code of a reason to the sentence that users read: the one place where rejections are put in words.
+"""From the code of a reason or a grade to the sentence that users read: the one place where these are put in words.
 
 A template names the figures of its reason. The suffix of a name is its unit, and says how the figure is written.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.reason import Figure, Reason, Rejection
+from gpufleet.domain.verdict import FITS
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
 
 ROUNDING = 1e-9
@@ -134,6 +135,12 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "to_be_had": lambda f: f"{had(f['to_be_had'])} available",
     "to_be_had_at": lambda f: f"{had(f['to_be_had'])} available; {f['needed']:,} would cost {f['usd_per_hour']}",
     "soonest": lambda f: soonest(f),
+}
+GRADES = {
+    "measured": "kernels of this GPU were measured",
+    "transferred": "kernels of the nearest relative of this GPU were measured",
+    "roofline": "not all kernels of this GPU were measured, or no run of this engine; the rest are peaks and counts",
+    "seed rule": "rules of thumb alone",
 }
 
 
@@ -275,3 +282,21 @@ REGION_REASONS = {
     "carbon": "emits more than allowed, or how much is not known",
 }
 """Why a region does not serve all alone, or does not run a job, by its code."""
+
+
+def grade_line(grade: str) -> str:
+    """The grade and what it rests on.
+
+    >>> grade_line("measured")
+    'Grade measured: kernels of this GPU were measured.'
+    """
+    return f"Grade {grade}: {GRADES[grade]}."
+
+
+def memory_look(verdict: str) -> Literal["good", "tight"]:
+    """The colour of something that fits, with room or without.
+
+    >>> memory_look("fits"), memory_look("tight")
+    ('good', 'tight')
+    """
+    return "good" if verdict == FITS else "tight"

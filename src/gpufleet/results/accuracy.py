@@ -74,6 +74,25 @@ class ReasonCount(Result):
     count: int
 
 
+class ScoredRun(Result):
+    """One run of a benchmark beside its predictions; `doubts` are what its file does not say, or counts otherwise.
+
+    `model` is with the format of its weights, `layout` and `lengths` are short names; `gpu` is empty where the run
+    cannot be predicted.
+    """
+
+    name: str
+    client: str
+    engine: str = ""
+    engine_version: str = ""
+    gpu: str = ""
+    model: str = ""
+    layout: str = ""
+    lengths: str = ""
+    figures: list[ScoredFigure]
+    doubts: list[str] = []
+
+
 class FileAccuracy(Result):
     """Scores of one file. Rows that are not scored are counted under `left_out`, with the reason."""
 
@@ -91,6 +110,7 @@ class FileAccuracy(Result):
     left_out: list[ReasonCount]
     without_prediction: list[ReasonCount]
     notes: list[str] = []
+    runs: list[ScoredRun] = []
     figures: list[ScoredFigure] = Field(default_factory=list, exclude=True, repr=False)
 
 

@@ -5,26 +5,20 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from pydantic import field_serializer
-
 from gpufleet.errors import UsageError
-from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result
+from gpufleet.results.base import SCHEMA_VERSION, Input, Judged, Result, StatedDay
 from gpufleet.table import SHAPES, Shape, resolved
 
 DRAWN = "plan serve of one model, plan batch, compare of models, mix, regions, schedule, estimate or simulate"
 
 
-class PriceSource(Result):
+class PriceSource(StatedDay):
     """Where prices of an answer come from; of an undated copy `as_of` is the earliest day, null in a file."""
 
     id: str
     title: str
     as_of: date | None
     first_seen: date | None = None
-
-    @field_serializer("as_of", when_used="json")
-    def _stated_day(self, day: date | None) -> date | None:
-        return day if self.first_seen is None else None
 
 
 class AskedWord(Result):

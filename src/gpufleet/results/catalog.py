@@ -1,16 +1,13 @@
-"""Listings of the catalog: GPUs, instance types, models and prices, each row with its source."""
+"""Listings of the catalog: GPUs, instance types, models, prices of machines and of tokens, each row with its source."""
 
 from __future__ import annotations
 
 from datetime import date
 
-from pydantic import field_serializer
-
-from gpufleet.provenance import day_in_words
-from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.base import SCHEMA_VERSION, Dated, Result, StatedDay
 
 
-class SourceNote(Result):
+class SourceNote(Dated):
     """Where figures of a listing come from, and of which day."""
 
     id: str
@@ -19,11 +16,6 @@ class SourceNote(Result):
     url: str | None = None
     licence: str | None = None
     first_seen: date | None = None
-
-    @property
-    def day(self) -> str:
-        """Of which day the source is, as far as is known."""
-        return day_in_words(self.as_of, self.first_seen)
 
 
 class Listing(Result):
@@ -34,7 +26,7 @@ class Listing(Result):
     sources: list[SourceNote]
 
 
-class PriceRow(Result):
+class PriceRow(StatedDay):
     """One offer; a slice of a GPU has its price per GPU scaled up to a whole one.
 
     `currency`: in which the price was agreed on, before it was turned into dollars.
@@ -56,15 +48,6 @@ class PriceRow(Result):
     first_seen: date | None = None
     currency: str = "USD"
     until: date | None = None
-
-    @field_serializer("as_of", when_used="json")
-    def _stated_day(self, day: date | None) -> date | None:
-        return day if self.first_seen is None else None
-
-    @property
-    def day(self) -> str:
-        """Of which day the price is, as far as is known."""
-        return day_in_words(self.as_of, self.first_seen)
 
 
 class UnpricedRow(Result):
@@ -262,3 +245,38 @@ class ModelListing(Listing):
 
     rows: list[ModelRow]
     not_planned: dict[str, str]
+
+
+class TokenPriceRow(Dated):
+    """A model at a host, in USD per million tokens; `as_of` is None where its list has no date.
+
+    `name_there` is how the list writes it, `ends_on` the last day on which the host serves it, `doubt` why it is weak.
+    """
+
+    model: str
+    host: str
+    name_there: str
+    usd_per_million_input_tokens: float
+    usd_per_million_output_tokens: float
+    usd_per_million_cached_input_tokens: float | None
+    source: str
+    as_of: date | None
+    first_seen: date | None
+    ends_on: date | None
+    doubt: str
+
+
+class TokenApi(TokenPriceRow):
+    """The price that an answer was compared with; `num_others_there` cost more at that host.
+
+    `is_same_model`: the host sells the model itself, not another one of its shape.
+    """
+
+    is_same_model: bool
+    num_others_there: int
+
+
+class TokenPriceListing(Listing):
+    """Prices of tokens, the cheapest of each model first."""
+
+    rows: list[TokenPriceRow]

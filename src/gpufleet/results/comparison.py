@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import Result
+from gpufleet.results.base import Refused, Result
 from gpufleet.results.plan import Deployment
-from gpufleet.results.refused import Refused
 
 
 class Side(Result):

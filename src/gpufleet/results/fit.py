@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import ExplainedTerm, Figure, Result
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import ExplainedTerm, Figure, Launch, Result
 
 
 class MemoryPart(Result):

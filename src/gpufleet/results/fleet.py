@@ -5,9 +5,8 @@ from __future__ import annotations
 from pydantic import computed_field
 
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import Figure, Result
-from gpufleet.results.encoder_service import EncoderServePlan
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Figure, Launch, Result
+from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.plan import ServePlan, ServicePlan
 from gpufleet.results.rented import OfferedMachines
 from gpufleet.results.seal import Sealed

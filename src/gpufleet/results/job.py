@@ -1,11 +1,11 @@
-"""What plans of batch jobs have in common, whatever a model does with a request."""
+"""What plans of batch jobs have in common, whatever a model does with a request, and those of models that write."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import Figure, Result
+from gpufleet.results.base import Figure, Launch, Ranks, Result
 from gpufleet.results.plan import RejectionCount
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.seal import Sealed
@@ -94,3 +94,29 @@ class JobPlan(Sealed, Answer):
     def is_feasible(self) -> bool:
         """Whether anything gets the job done in time."""
         return bool(self.deployments)
+
+
+class JobDeployment(RentedJob):
+    """One way to get the job done: machines, layout, when it is done and what it costs."""
+
+    kv_precision: str
+    layout: str
+    ranks: Ranks | None = None
+    output_tokens_per_s: Figure
+    usd_per_million_tokens: Figure
+    usd_per_million_output_tokens: Figure
+    launch: Launch | None = None
+
+
+class BatchPlan(JobPlan):
+    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible."""
+
+    num_active_parameters: int
+    input_tokens: float
+    output_tokens: float
+    deployments: list[JobDeployment]
+
+    @property
+    def answer(self) -> JobDeployment:
+        """The cheapest way."""
+        return self.deployments[0]

@@ -9,16 +9,13 @@ from typing import Any
 from pydantic import computed_field
 
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Ranks, Result
-from gpufleet.results.flips import Flip
-from gpufleet.results.launch import Launch
-from gpufleet.results.levers import CertaintyPrice, CopiesForCertainty, Lever, LimitEdge
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Launch, Ranks, Refused, Result
+from gpufleet.results.catalog import TokenApi
+from gpufleet.results.levers import CertaintyPrice, CopiesForCertainty, Flip, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
-from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.seal import Sealed
 from gpufleet.results.today import Today
-from gpufleet.results.token_prices import TokenApi
 from gpufleet.results.verification import Verification
 
 

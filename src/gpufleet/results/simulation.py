@@ -6,7 +6,7 @@ from datetime import date
 
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import Figure, Ranks, Result
-from gpufleet.results.simulated_objective import SimulatedObjective
+from gpufleet.results.verification import SimulatedObjective
 
 
 class SimulatedClass(Result):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.provenance import day_in_words
-from gpufleet.results.base import Figure, Result
-from gpufleet.results.refused import Refused
+from gpufleet.results.base import Dated, Figure, Refused, Result
 from gpufleet.units import HOURS_PER_MONTH
 
 
-class ListPrice(Result):
+class ListPrice(Dated):
     """What the tables ask for a machine on demand, where and of which day."""
 
     usd_per_hour: float
@@ -19,13 +17,8 @@ class ListPrice(Result):
     as_of: date
     first_seen: date | None = None
 
-    @property
-    def day(self) -> str:
-        """Of which day the price is."""
-        return day_in_words(self.as_of, self.first_seen)
 
-
-class PricePaid(Result):
+class PricePaid(Dated):
     """What an hour of one machine costs, None where nobody knows; `origin`: stated, bill, own, list or unknown.
 
     `own` is a price of the user's tables. A list price is that of the cheapest of the regions asked for, else of all;
@@ -50,11 +43,6 @@ class PricePaid(Result):
         return (
             None if self.listed is None or self.usd_per_hour is None else self.usd_per_hour / self.listed.usd_per_hour
         )
-
-    @property
-    def day(self) -> str:
-        """Of which day the price is."""
-        return day_in_words(self.as_of, self.first_seen)
 
 
 class TodaysService(Result):

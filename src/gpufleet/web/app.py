@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gpufleet.cli.verb_words import Question, questions
 from gpufleet.web.asked import Server
 from gpufleet.web.bodies import JSON, body_of, json_object
 from gpufleet.web.guard import Guard, Rights
@@ -18,7 +19,7 @@ from gpufleet.web.jobs import Job
 from gpufleet.web.pages import Pages
 from gpufleet.web.problems import PROBLEM_SCHEMA, Problem
 from gpufleet.web.replies import MEDIA, answer_reply, format_of, problem_reply
-from gpufleet.web.words import Question, questions, schema_of
+from gpufleet.web.words import schema_of
 from gpufleet.web.workers import Limits
 
 API = "/api/v1"

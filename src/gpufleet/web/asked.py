@@ -9,11 +9,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from gpufleet.cli.verb_words import Question, line_of
 from gpufleet.errors import GpufleetError
 from gpufleet.web.guard import Rights
 from gpufleet.web.jobs import Job, Jobs
-from gpufleet.web.problems import Problem, of_error, of_usage
-from gpufleet.web.words import Question, line_of
+from gpufleet.web.problems import Problem, of_error, told_error
 from gpufleet.web.workers import Limits, Pool
 
 FORM_BYTES = 16
@@ -62,7 +62,7 @@ class Server:
         try:
             line = line_of(question, said, output)
         except GpufleetError as error:
-            raise of_usage(error, question, said) from None
+            raise of_error(told_error(error), question, said) from None
         told = await self.pool.answer(line)
         if told["error"] is not None:
             raise of_error(told["error"], question, said)

@@ -12,12 +12,12 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from gpufleet.cli.verb_words import FURTHER, Question, Takes, Word
 from gpufleet.errors import UsageError
 from gpufleet.files import decoded
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.units import MIB
 from gpufleet.web.problems import Problem
-from gpufleet.web.words import FURTHER, Question, Takes, Word
 
 MOST_BYTES, BODY_S, DEEPEST, MOST_FIELDS = int(MIB), 10.0, 32, 300
 JSON, FORM = "application/json", "multipart/form-data"

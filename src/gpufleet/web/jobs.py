@@ -9,8 +9,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.cli.verb_words import Question
 from gpufleet.web.problems import Problem
-from gpufleet.web.words import Question
 
 MOST, KEPT_S, NAME_BYTES = 64, 600.0, 16
 

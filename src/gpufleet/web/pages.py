@@ -15,15 +15,15 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from gpufleet.cli.verbs import SUCH_AS
+from gpufleet.cli.verb_words import Question, Takes, Word, questions
 from gpufleet.errors import GpufleetError
+from gpufleet.table import SUCH_AS
 from gpufleet.web.asked import Server
 from gpufleet.web.bodies import Fields, address_of, form_in, said_in, text_in
 from gpufleet.web.form_style import FORM_STYLE
 from gpufleet.web.guard import COOKIE
-from gpufleet.web.problems import Problem, of_usage
+from gpufleet.web.problems import Problem, of_error, told_error
 from gpufleet.web.replies import EXIT_CODE, answer_reply, format_of, policy_with, styles_in
-from gpufleet.web.words import Question, Takes, Word, questions
 
 HTML_FORMATS = ("json", "csv", "md", "table")
 
@@ -77,7 +77,7 @@ class Pages:
                 return self.answer(question, said, await self.server.answer(question, said, "html"))
             return answer_reply(await self.server.answer(question, said, output), output, is_packed=is_packed)
         except GpufleetError as error:
-            return self.form(question, said, of_usage(error, question, said))
+            return self.form(question, said, of_error(told_error(error), question, said))
         except Problem as problem:
             return self.form(question, said, problem)
 
@@ -91,7 +91,7 @@ class Pages:
             job = self.server.begin(question, said, "html")
             await job.task
         except GpufleetError as error:
-            return self.form(question, said, of_usage(error, question, said))
+            return self.form(question, said, of_error(told_error(error), question, said))
         except Problem as problem:
             return self.form(question, said, problem)
         return RedirectResponse(f"/answers/{job.name}", 303)

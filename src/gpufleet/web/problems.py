@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.cli.usage import NO_MEMORY
-from gpufleet.errors import (
-    DataMissing,
-    GpufleetError,
-    Infeasible,
-    OurBug,
-    PolicyViolation,
-    UnknownName,
-    UsageError,
-    shorten,
-)
-from gpufleet.web.words import Question
+from gpufleet.cli.concerned import word_concerned
+from gpufleet.cli.verb_words import Question
+from gpufleet.errors import GpufleetError, abridged
 
 STATUS = {
     "usage": 422,
@@ -41,21 +31,11 @@ STATUS = {
     "canceled": 410,
 }
 """HTTP status by code; the first seven are about the question itself, as exit codes are."""
-CODES: dict[type[GpufleetError], str] = {
-    UsageError: "usage",
-    UnknownName: "unknown_name",
-    Infeasible: "infeasible",
-    PolicyViolation: "policy",
-    DataMissing: "data_missing",
-    OurBug: "bug",
-}
 TITLES = {
     "took_too_long": "the answer took too long",
     "too_many": "too many questions wait",
     "bug": "this is our bug",
 }
-FLAG = re.compile(r"--[a-z][a-z-]*")
-QUOTED, PARTS = re.compile(r"'([^']*)'"), re.compile(r"[\s,:@]+")
 PROBLEM_SCHEMA: dict[str, object] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "code"],
@@ -102,49 +82,21 @@ class Problem(Exception):
         return {name: self.parts.get(name) for name in ("found", "expected", "hint")}
 
 
-def code_of(error: GpufleetError) -> str:
-    """The code of an error: that of its class, or of the class that this one is a kind of.
-
-    >>> code_of(UnknownName("GPU", "H999", [])), code_of(Infeasible("no machine is large enough"))
-    ('unknown_name', 'infeasible')
-    """
-    if error.problem == NO_MEMORY:
-        return "too_large"
-    return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), "usage")
+def told_error(error: GpufleetError) -> dict[str, Any]:
+    """An error by its parts."""
+    is_plain = error.found is None or isinstance(error.found, (bool, int, float))
+    found = error.found if is_plain else abridged(str(error.found))
+    parts = {"problem": error.problem, "found": found, "expected": error.expected, "hint": error.hint}
+    return {"code": error.code, **parts, "text": str(error)}
 
 
 def of_error(error: Mapping[str, Any], question: Question, said: Mapping[str, object]) -> Problem:
-    """The problem that a worker tells of."""
+    """The problem that an error by its parts tells of."""
     field = field_of(question, said, str(error["problem"]), error["found"])
     parts = {name: error[name] for name in ("found", "expected", "hint", "text")}
     return Problem(error["code"], error["problem"], field=field, **parts)
 
 
-def of_usage(error: GpufleetError, question: Question, said: Mapping[str, object]) -> Problem:
-    """The problem of words that make no command line."""
-    found = None if error.found is None else shorten(error.found)
-    field = field_of(question, said, error.problem, error.found)
-    return Problem(code_of(error), error.problem, field=field, found=found, expected=error.expected, hint=error.hint)
-
-
 def field_of(question: Question, said: Mapping[str, object], problem: str, found: object) -> str | None:
-    """The word that a problem is about: one that its sentence names, or the only one that says what was found."""
-    by_flag = {f"--{name}": word.name for word in question.words if word.flag for name in (word.name, *word.aliases)}
-    named = [by_flag[flag] for flag in FLAG.findall(problem) if flag in by_flag]
-    if named:
-        return named[0]
-    arguments = [w.name for w in question.words if not w.flag and re.search(rf"\b{re.escape(w.metavar)}\b", problem)]
-    by_start = [w.name for w in question.words if re.match(rf"(?:cannot read )?{re.escape(w.name)}\b", problem)]
-    saying = [name for name, value in said.items() if says(value, problem, found)]
-    return next(iter(arguments or by_start or (saying if len(saying) == 1 else [])), None)
-
-
-def says(value: object, problem: str, found: object) -> bool:
-    """Whether a value, or a name in it, is what was found or what a sentence quotes.
-
-    >>> says(["L4", "H999:2"], "unknown GPU 'H999'", None), says("llama", "no such model", "llama")
-    (True, True)
-    """
-    told = {str(found).strip("'"), *QUOTED.findall(problem)}
-    texts = [str(each) for each in (value if isinstance(value, list) else [value])]
-    return any(not told.isdisjoint({text, *PARTS.split(text)} - {""}) for text in texts)
+    """The word of a question that a problem is about."""
+    return word_concerned(question.words, said, problem, found)

@@ -15,8 +15,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gpufleet.cli.verb_words import Question
 from gpufleet.web.problems import Problem
-from gpufleet.web.words import Question
 
 TABLE, BESIDE, EXIT_CODE = "table", "further_files", "x-exit-code"
 MEDIA = {

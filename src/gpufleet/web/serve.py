@@ -12,6 +12,7 @@ import typer
 
 from gpufleet.cli.options import verb, words
 from gpufleet.errors import UsageError
+from gpufleet.questions.words import FileUse
 from gpufleet.units import HOUR
 
 LOCAL = "127.0.0.1"
@@ -36,6 +37,7 @@ NameOption = Annotated[
 TokenOption = Annotated[
     str | None,
     typer.Option("--token-file", metavar="FILE", help="File of the token; else GPUFLEET_TOKEN, else one is made."),
+    FileUse.READ,
 ]
 SecondsOption = Annotated[
     int, typer.Option("--seconds", metavar="N", help="No answer takes longer.", min=1, max=int(HOUR))

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO
 
 from gpufleet.cli.answered import Answered, answered
 from gpufleet.cli.preferred import CATALOG_VARIABLE
-from gpufleet.errors import GpufleetError
 from gpufleet.files import entries_of, is_folder, read_start
 from gpufleet.units import GB
-from gpufleet.web.problems import code_of
+from gpufleet.web.problems import told_error
 
 LENGTH_BYTES = 8
 WARM_UP = ("plan", "serve", "--rate=1/s", "--in=500", "--out=100", "-o", "html", "--", "llama-3.1-8b")
@@ -47,13 +46,6 @@ def told(got: Answered) -> dict[str, Any]:
     """An answer as a message."""
     error = None if got.error is None else told_error(got.error)
     return {"exit_code": got.code, "text": got.text, "files": dict(got.files), "error": error}
-
-
-def told_error(error: GpufleetError) -> dict[str, Any]:
-    """An error by its parts."""
-    found = error.found if error.found is None or isinstance(error.found, (bool, int, float)) else str(error.found)
-    parts = {"problem": error.problem, "found": found, "expected": error.expected, "hint": error.hint}
-    return {"code": code_of(error), **parts, "text": str(error)}
 
 
 def bound_memory(further_bytes: int) -> None:

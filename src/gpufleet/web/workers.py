@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.cli.preferred import CATALOG_VARIABLE
+from gpufleet.cli.verb_words import Line
 from gpufleet.inputs.preferences import PREFIX, preferences
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 from gpufleet.web.problems import Problem
-from gpufleet.web.words import Line
 from gpufleet.web.worker import LENGTH_BYTES, message_of
 
 OF_THIS_MACHINE = ("GPUFLEET_CACHE", "GPUFLEET_DATE")

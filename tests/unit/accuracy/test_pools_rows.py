@@ -10,8 +10,8 @@ from gpufleet import api
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.pools import in_usual_columns, score_disagg_point
 from gpufleet.catalog.benchmark_scripts import load_benchmark_scripts
+from gpufleet.inputs.gpu_request import PoolRequest
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.inputs.pool_request import PoolRequest
 
 POINT = {
     "backend": "trtllm",

@@ -23,8 +23,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.runtimes import load_runtimes
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
-from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.encoders import EncoderBatchPlan, EncoderServePlan
 from gpufleet.units import HOUR, MINUTE
 
 JOB = EncoderBatchRequest("bge-base-en-v1.5", 1e7, 24 * HOUR, input_tokens=200)

@@ -10,8 +10,7 @@ import pytest
 
 from gpufleet.api.estimates import estimate
 from gpufleet.report.formats import as_json
-from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.explanation import ExplainedStep, Explanation
+from gpufleet.results.estimate import ExplainedStep, Explanation, ServingEstimate
 from gpufleet.units import MILLISECOND
 
 LOADS = [{"concurrency": 64}, {"concurrency": 5000}, {"rate": 1.0}, {"batch": 8}, {"full_queue": True}]

@@ -11,7 +11,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.images import Images
 from gpufleet.errors import UsageError
-from gpufleet.questions.images import parse_images
+from gpufleet.questions.fields import parse_images
 
 MODEL, TOKENS = "qwen2.5-vl-7b", 37 * 37  # of 1,024 x 1,024 pixels
 

@@ -14,7 +14,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.results.batch import BatchPlan
+from gpufleet.results.job import BatchPlan
 from gpufleet.units import HOUR
 
 JOB = BatchRequest("llama-3.1-8b", 1e6, 1000, 200, deadline_s=24 * HOUR)

@@ -21,7 +21,7 @@ from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.report.plan import plan_page
 from gpufleet.report.plan_explained import estimate_words
 from gpufleet.report.text import page_as_text
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 from gpufleet.results.plan import ServePlan
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<60ms")

@@ -9,7 +9,7 @@ import pytest
 from gpufleet.api import estimate
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, Infeasible, OutOfMemory, UnknownName, UsageError
-from gpufleet.inputs.pool_request import PoolRequest
+from gpufleet.inputs.gpu_request import PoolRequest
 from gpufleet.report.estimate import estimate_page, estimate_rows_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.estimate import ServingEstimate

@@ -16,7 +16,7 @@ from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.optimize.request_runs import Experiment, Pace, results_of, statistic_of, times_of
-from gpufleet.questions.copies import CopyQuestion
+from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
 from gpufleet.simulate.cluster import Copy

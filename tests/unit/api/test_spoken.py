@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import gpufleet
-from gpufleet import BatchRequest, EncoderServeRequest, ServeRequest
+from gpufleet import BatchRequest, EncoderServeRequest, MixRequest, ServeRequest
 from gpufleet.api.spoken import spoken
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import GpufleetError, UnknownName
 from gpufleet.questions.fields import PlanRequest
 
 CHAT = {"rate": "10/s", "input_tokens": 1000, "output_tokens": "300"}
@@ -91,3 +91,10 @@ def test_what_no_value_of_a_word_can_be_is_refused_in_one_sentence(wrong: dict[s
     with pytest.raises(GpufleetError) as refused:
         gpufleet.plan_serve("llama-3.1-8b", **said)
     assert "\n" not in str(refused.value)
+
+
+def test_what_a_mix_is_held_to_is_read_as_its_options_are() -> None:
+    asked = spoken(MixRequest, MixRequest(), {"time_limit": "1min", "quotas": "H100=1", "tolerance": "20%"})
+    assert asked == MixRequest(time_limit_s=60.0, quotas=["H100=1"], tolerance=0.2)
+    with pytest.raises(UnknownName):
+        spoken(MixRequest, MixRequest(), {"quota_": ["H100=1"]})

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.catalog.models import load_model_config
 from gpufleet.cli.answered import answered
 from gpufleet.files import PACKAGE
 
@@ -102,3 +103,11 @@ def test_what_would_change_an_old_plan_is_asked_of_its_file() -> None:
     assert {flip["quantity"] for flip in json.loads(again.text)["flips"]} > {"price"}
     beside = answered(["explain", "p.json", "--flips", "--check"], {"p.json": plan.text.encode()})
     assert (beside.code, beside.error and beside.error.found) == (2, "--check")
+
+
+def test_a_config_that_came_alone_stands_in_no_folder() -> None:
+    config = json.dumps(load_model_config("qwen2.5-0.5b")).encode()
+    got = answered(["fit", "config.json", "--gpus=L4", "-o", "json"], {"config.json": config})
+    launch = json.loads(got.text)["launch"]
+    assert launch["arguments"][2] == "path/to/config.json"
+    assert "Put the hub id" in launch["notes"][0]

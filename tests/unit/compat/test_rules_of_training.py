@@ -11,10 +11,17 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.compat import rules
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow
-from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
-from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
+from gpufleet.compat.rules_today.gpus import gpus_answer
+from gpufleet.compat.rules_today.memory import memory_answer
 from gpufleet.compat.rules_today.page import figure_text, rule_page
-from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
+from gpufleet.compat.rules_today.questions import (
+    MEMORY_OF_TRAINING,
+    RUNTIME_OF_TRAINING,
+    GpusQuestion,
+    MemoryQuestion,
+    RuntimeQuestion,
+)
+from gpufleet.compat.rules_today.runtime import runtime_answer
 from gpufleet.compat.rules_today.trained import formats_on
 from gpufleet.domain.training import Method
 from gpufleet.errors import UsageError
@@ -28,7 +35,7 @@ def row(answer: RuleAnswer, name: str, table: int = 0) -> RuleRow:
 
 
 def test_memory_of_training_sums_to_a_total_with_a_range() -> None:
-    answer = memory_answer(TRAINING_EXAMPLE)
+    answer = memory_answer(MEMORY_OF_TRAINING)
     parts = [r.ours.value for r in answer.tables[0].rows if r.ours and r.name != "total"]
     total = row(answer, "total").ours
     assert total is not None
@@ -40,7 +47,7 @@ def test_memory_of_training_sums_to_a_total_with_a_range() -> None:
 
 
 def test_the_seeds_parts_of_training_stay_word_for_word() -> None:
-    answer = memory_answer(TRAINING_EXAMPLE)
+    answer = memory_answer(MEMORY_OF_TRAINING)
     seed = rules.calculate_memory_requirements(7_000_000_000, 4, 2, 2048, training=True)
     assert [r.seed for r in answer.tables[0].rows if r.seed is not None] == list(seed.values())
 
@@ -65,7 +72,7 @@ def test_gpus_that_hold_all_weights_and_adapters_are_named() -> None:
 def test_a_model_that_reads_less_is_trained_on_less_and_says_so() -> None:
     notes = memory_answer(MemoryQuestion(parameters=124e6, precision="fp32", training=True)).notes
     assert "gpt2 reads 1,024 tokens at most: our figures are for such sequences." in notes
-    assert not any("at most" in note for note in memory_answer(TRAINING_EXAMPLE).notes)
+    assert not any("at most" in note for note in memory_answer(MEMORY_OF_TRAINING).notes)
 
 
 @pytest.mark.slow
@@ -170,8 +177,8 @@ def test_whole_gpus_are_shown_without_decimals() -> None:
 @pytest.mark.parametrize(
     "answered",
     [
-        lambda: memory_answer(TRAINING_EXAMPLE),
-        lambda: runtime_answer(RuntimeQuestion.usual(training=True)),
+        lambda: memory_answer(MEMORY_OF_TRAINING),
+        lambda: runtime_answer(RUNTIME_OF_TRAINING),
         lambda: gpus_answer(GpusQuestion(train_on=1e9, within_s=DAY)),
     ],
     ids=["memory", "runtime", "gpus"],

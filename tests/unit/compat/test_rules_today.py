@@ -16,13 +16,23 @@ from gpufleet.catalog.places import list_discounts
 from gpufleet.cli import main
 from gpufleet.compat import rules
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow
-from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
-from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
+from gpufleet.compat.rules_today.gpus import gpus_answer
+from gpufleet.compat.rules_today.memory import memory_answer
 from gpufleet.compat.rules_today.page import rule_page
+from gpufleet.compat.rules_today.questions import (
+    MEMORY_OF_TRAINING,
+    RUNTIME_OF_TRAINING,
+    GpusQuestion,
+    MemoryQuestion,
+    RightSizeQuestion,
+    RuntimeQuestion,
+    SavingsQuestion,
+    ScalingQuestion,
+)
 from gpufleet.compat.rules_today.right_size import right_size_answer
-from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
-from gpufleet.compat.rules_today.savings import SavingsQuestion, savings_answer
-from gpufleet.compat.rules_today.scaling import ScalingQuestion, scaling_answer
+from gpufleet.compat.rules_today.runtime import runtime_answer
+from gpufleet.compat.rules_today.savings import savings_answer
+from gpufleet.compat.rules_today.scaling import scaling_answer
 from gpufleet.compat.rules_today.stand_ins import LADDER, model_of
 from gpufleet.errors import UsageError
 from gpufleet.report.text import page_as_text
@@ -55,7 +65,7 @@ def test_the_cache_is_counted_from_heads_that_the_rule_does_not_know() -> None:
 
 
 def test_training_counts_weights_gradients_moments_and_activations() -> None:
-    answer = memory_answer(TRAINING_EXAMPLE)
+    answer = memory_answer(MEMORY_OF_TRAINING)
     weights, moments = row(answer, "model weights").ours, row(answer, "optimizer states").ours
     assert weights is not None
     assert moments is not None
@@ -187,7 +197,7 @@ def test_the_number_of_gpus_holds_it_and_one_fewer_does_not(parameters: float, m
 
 
 def test_a_seven_billion_model_does_not_run_on_the_t4_that_the_seed_gives_it() -> None:
-    found = row(right_size_answer("llama 7b"), "Llama 7B")
+    found = row(right_size_answer(RightSizeQuestion(model="llama 7b")), "Llama 7B")
     assert found.seed == "14 GB, T4 / A10G"
     assert "not on one T4" in found.ours_text
     assert not fit("llama-2-7b", "T4:1", 2048, batch=1).fits
@@ -195,7 +205,7 @@ def test_a_seven_billion_model_does_not_run_on_the_t4_that_the_seed_gives_it() -
 
 @pytest.mark.slow
 def test_no_machine_on_aws_that_holds_it_costs_less_than_the_cheapest() -> None:
-    found = row(right_size_answer("llama 13b"), "  cheapest").ours_text
+    found = row(right_size_answer(RightSizeQuestion(model="llama 13b")), "  cheapest").ours_text
     number, gpu, _, machine, price = found.replace(",", "").replace("x ", " ").split()
     assert fit("llama-2-13b", f"{gpu}:{number}", 2048, batch=1).fits
     assert float(price.removeprefix("$").removesuffix("/h")) <= 1.87  # g6e.xlarge, one L40S of 48 GB
@@ -203,7 +213,7 @@ def test_no_machine_on_aws_that_holds_it_costs_less_than_the_cheapest() -> None:
 
 
 def test_a_model_is_told_what_concerns_it_alone() -> None:
-    llama, whisper = right_size_answer("llama 7b"), right_size_answer("whisper tiny")
+    llama, whisper = (right_size_answer(RightSizeQuestion(model=model)) for model in ("llama 7b", "whisper tiny"))
     assert "GPT-2" not in " ".join([*llama.differences, *llama.notes])
     assert "Whisper" not in " ".join([*llama.differences, *llama.notes])
     assert "KV" not in " ".join([*whisper.differences, *whisper.notes])
@@ -211,7 +221,7 @@ def test_a_model_is_told_what_concerns_it_alone() -> None:
 
 @pytest.mark.slow
 def test_speech_models_are_held_by_the_gpus_that_encode_says_hold_them() -> None:
-    rows = right_size_answer().tables[0].rows
+    rows = right_size_answer(RightSizeQuestion()).tables[0].rows
     speech = [r for r in rows if r.name.startswith("Whisper")]
     assert len(speech) == 6
     for entry in speech:
@@ -222,15 +232,15 @@ def test_speech_models_are_held_by_the_gpus_that_encode_says_hold_them() -> None
 
 
 def test_the_cheapest_machine_for_speech_runs_its_engine() -> None:
-    found = row(right_size_answer("whisper large-v3"), "  cheapest").ours_text
+    found = row(right_size_answer(RightSizeQuestion(model="whisper large-v3")), "  cheapest").ours_text
     gpu = found.split()[1]
     assert estimate_encoder("whisper-large-v3", gpu, batch=1, engine="openai-whisper", precision="fp16").is_held
 
 
 @pytest.mark.slow
 def test_examples_outside_of_their_class_are_told() -> None:
-    classes = right_size_answer().tables[1].rows
-    assert "GPT-2 Large 1.5 GB in FP16 (Small)" in row(right_size_answer(), "Medium", 1).ours_text
+    classes = right_size_answer(RightSizeQuestion()).tables[1].rows
+    assert "GPT-2 Large 1.5 GB in FP16 (Small)" in row(right_size_answer(RightSizeQuestion()), "Medium", 1).ours_text
     assert len(classes) == len(rules.SIZE_CATEGORIES)
 
 
@@ -316,6 +326,12 @@ def test_a_machine_without_price_asks_for_one() -> None:
     assert savings_answer(SavingsQuestion(instance="p3.2xlarge", price_usd_per_hour=3.06)).tables
 
 
+def test_a_machine_may_be_free(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "savings", "--price", "0", "-o", "json"]) == 0
+    [own] = json.loads(capsys.readouterr().out)["tables"]
+    assert own["rows"][0]["seed"] == 0
+
+
 def test_the_ladder_answers_near_and_says_when_it_is_far() -> None:
     assert [model_of(None, size * 1e9).asked for size in (7, 13, 70)] == ["llama-2-7b", "llama-2-13b", "llama-2-70b"]
     assert "times the parameters" in model_of(None, 1.7e12).note
@@ -351,7 +367,7 @@ def test_json_and_csv_hold_every_row(verb: str, capsys: pytest.CaptureFixture[st
     [
         ("memory --parameters 7", "350M"),
         ("memory --parameters 1e6B", "100,000B"),
-        ("memory --parameters nan", "count"),
+        ("memory --parameters nan", "--parameters: cannot read a count"),
         ("memory --precision fp61", "fp16"),
         ("memory --batch 0", "1"),
         ("memory --sequence -5", "tokens"),
@@ -360,7 +376,7 @@ def test_json_and_csv_hold_every_row(verb: str, capsys: pytest.CaptureFixture[st
         ("runtime --gpu datacentre", "datacenter"),
         ("runtime --gpu H1000", "H100"),
         ("runtime --efficiency 0", "efficiency"),
-        ("runtime --efficiency 1.5", "share"),
+        ("runtime --efficiency 1.5", "--efficiency: "),
         ("runtime --tokens 0", "positive"),
         ("runtime --tokens-per-s -1", "positive"),
         ("runtime --price 1e308", "--price is out of range"),
@@ -414,7 +430,7 @@ def test_the_calculators_load_with_the_standard_library_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_without_options_nothing_counts_as_asked(training: bool) -> None:
-    answer = runtime_answer(RuntimeQuestion.usual(training))
+    answer = runtime_answer(RUNTIME_OF_TRAINING if training else RuntimeQuestion())
     assert {i.origin for i in answer.inputs} == {"default"}
     assert "operations" not in [i.name for i in answer.inputs]
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.api import estimate_encoder, plan_encoder_batch, plan_encoder_serve
 from gpufleet.deploy.encoders import EncoderReplica, encoder_launch
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 
 # huggingface/text-embeddings-inference README of 1.9; michaelfeil/infinity docs/docs/cli_v2.md and deploy.md;
 # docs.vllm.ai 0.11 pooling models and engine arguments; Softcatala/whisper-ctranslate2 commandline.py

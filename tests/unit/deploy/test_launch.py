@@ -21,7 +21,7 @@ from gpufleet.report.fit import fit_page
 from gpufleet.report.formats import page_as_markdown
 from gpufleet.report.html import page_as_html
 from gpufleet.report.text import page_as_text
-from gpufleet.results.launch import Launch
+from gpufleet.results.base import Launch
 from gpufleet.results.plan import Deployment
 from gpufleet.units import HOUR
 
@@ -134,9 +134,10 @@ def test_a_full_queue_is_capped_at_the_batch_that_serves_most() -> None:
     assert said(of(e.launch), "vllm")["sequences"] == int(e.batch)
 
 
-def test_an_estimate_names_its_command_only_where_that_is_asked() -> None:
-    e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=8)
-    assert e.launch is None
+def test_an_estimate_names_its_command_unless_nobody_wants_it() -> None:
+    words = {"input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
+    assert estimate("llama-3.1-8b", "H100:1", **words).launch is not None
+    assert estimate("llama-3.1-8b", "H100:1", launch=False, **words).launch is None
 
 
 GOLDEN = {

@@ -16,7 +16,7 @@ from gpufleet.architecture.parameters import num_parameters, weights_bytes
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import load_model_config, shipped_architecture
 from gpufleet.errors import GpufleetError, UsageError
-from gpufleet.inputs.gguf_model import read_gguf_model
+from gpufleet.inputs.gguf import read_gguf_model
 from gpufleet.units import GIB
 
 F32, F16, Q8_0, Q4_K, Q6_K = 0, 1, 8, 12, 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.errors import UsageError
-from gpufleet.inputs.pool_request import PoolRequest, parse_pool
+from gpufleet.inputs.gpu_request import PoolRequest, parse_pool
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.errors import UsageError
-from gpufleet.inputs.traffic import at_mean_rate, read_traffic
+from gpufleet.inputs.rate_curve import at_mean_rate, read_traffic
 
 
 def written(folder: Path, text: str) -> Path:

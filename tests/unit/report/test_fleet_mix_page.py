@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.api.mixes import plan_mix
 from gpufleet.questions.fields import ServeRequest
-from gpufleet.report.fleet_mix import Held, fleet_mix_page, given_way_line, headline, held_facts, letter, limit_words
+from gpufleet.report.fleet_mix import Held, fleet_mix_page, given_way_line, headline, held_facts, letter
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.text import page_as_text
 from gpufleet.results.base import Figure
@@ -132,7 +132,7 @@ def test_what_gives_way_is_told_in_its_unit() -> None:
     assert given_way_line(GivenWay(name="budget", limit=0.5, needed=4.58)) == "budget from $0.50/h to $4.58/h"
     spot = GivenWay(name="spot share", is_share=True, limit=0.0, needed=1.0)
     assert given_way_line(spot) == "spot share from 0% to 100%"
-    assert limit_words(GivenWay(name="x", limit=1, needed=2), 2.0) == "2"
+    assert given_way_line(GivenWay(name="x", limit=1, needed=2)) == "quota x from 1 to 2"
 
 
 def test_where_no_mix_keeps_all_limits_there_are_no_machines_on_the_page() -> None:

@@ -19,9 +19,9 @@ from gpufleet.cli.options import OutputFormat
 from gpufleet.cli.simulate import page_of
 from gpufleet.domain.replay import TIMED_OUT, UNFINISHED, Replay
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.report.axes import LinearAxis, round_steps, time_ticks
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.html import page_as_html
-from gpufleet.report.linear_axis import LinearAxis, round_steps, time_ticks
 from gpufleet.report.request_rows import HEADER, request_rows
 from gpufleet.report.simulation import simulation_drawing, simulation_page
 from gpufleet.report.simulation_svg import NARROW, WIDE, simulation_svg

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from gpufleet.ask.side_by_side.shape import ModelComparison, ModelRow
 from gpufleet.report.catalog_pages import billions
 from gpufleet.report.cost_bars import CostBar, cost_bars
-from gpufleet.report.levers import machines as machines_then
 from gpufleet.report.numbers import amount, percent, ranged_duration, several, significant, spare, usd, usd_per_hour
-from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table
-from gpufleet.report.price_lines import kind
-from gpufleet.report.rented import gpus, machines, marked, place
+from gpufleet.report.page import Column, Columns, Fact, Page, Picture, Row, Table, column, number
+from gpufleet.report.rented import gpus, kind, machines, marked, place, short_machines
 from gpufleet.report.search import NOTHING_HELPS, dated_sources
 
 NEXT = "put questions of your own users to the models that you can afford, and judge the answers."
@@ -184,61 +183,41 @@ def cost_range(row: ModelRow) -> str:
 
 
 def costs_picture(found: ModelComparison) -> Picture | None:
-    """What each model costs as a bar, the cheapest marked."""
-    served = [row for row in found.rows if row.usd_per_hour]
+    """What each model costs as a bar; that of the cheapest stands out."""
+    served = [(row.asked, row.usd_per_hour) for row in found.rows if row.usd_per_hour]
     if not served:
         return None
-    bars = [CostBar(row.asked, row.usd_per_hour or 0.0, own_part(row, at)) for at, row in enumerate(served)]
+    (cheapest, least_usd), *others = served
+    bars = [CostBar(cheapest, least_usd, [("", least_usd)]), *(CostBar(*other) for other in others)]
     return cost_bars("What each model costs", bars)
-
-
-def own_part(row: ModelRow, at: int) -> list[tuple[str, float]]:
-    """The bar of the cheapest stands out."""
-    return [] if at else [("", row.usd_per_hour or 0.0)]
 
 
 def rented_tables(found: ModelComparison) -> list[Table]:
     """Which machines each model runs on, and how."""
-    columns = [
-        Column("name", "model"),
-        Column("machines", "machines", wraps=True),
-        Column("where", "region", priority=2),
-        Column("gpus", "GPUs", priority=1),
-        Column("copies", "copies", wraps=True),
-        Column("carries", "carries", align="right", priority=3),
-        Column("grade", "grade"),
+    columns: Columns[ModelRow] = [
+        column("model", lambda row: row.asked),
+        column("machines", partial(each, machines), wraps=True),
+        column("region", partial(each, place), priority=2),
+        column("GPUs", partial(each, gpus), priority=1),
+        column(
+            "copies", partial(each, lambda d: f"{d.replicas}x {d.layout} {d.weight_format}, {d.engine}"), wraps=True
+        ),
+        number("carries", partial(each, lambda d: f"{significant(d.requests_per_s_capacity.value)}/s"), priority=3),
+        column("grade", lambda row: row.grade),
     ]
-    rows = [rented_row(row) for row in found.rows if row.parts]
-    return [Table(columns, rows, "What is rented")] if rows else []
-
-
-def rented_row(row: ModelRow) -> Row:
-    """The machines of one model."""
-    return {
-        "name": row.asked,
-        "machines": each(machines, row),
-        "where": each(place, row),
-        "gpus": each(gpus, row),
-        "copies": each(lambda d: f"{d.replicas}x {d.layout} {d.weight_format}, {d.engine}", row),
-        "carries": each(lambda d: f"{significant(d.requests_per_s_capacity.value)}/s", row),
-        "grade": row.grade,
-    }
+    served = [row for row in found.rows if row.parts]
+    return [Table.of(served, columns, "What is rented")] if served else []
 
 
 def latency_tables(found: ModelComparison) -> list[Table]:
-    """How long requests take on the machines of each model."""
+    """How long requests take on the machines of each model, beside the limits."""
     labels = labels_of(found)
-    if not labels:
-        return []
-    columns = [Column("name", "model"), *(Column(label, limit_words(found, label)) for label in labels)]
-    rows = [{"name": row.asked, **{label: latency(row, label) for label in labels}} for row in found.rows if row.parts]
-    return [Table(columns, rows, "Latency (80% range)")]
-
-
-def limit_words(found: ModelComparison, label: str) -> str:
-    """A latency and its limit."""
-    limit_s = found.objectives.get(label)
-    return label if limit_s is None else f"{label} < {ranged_duration(limit_s, None, None)}"
+    limits = {label: f" < {ranged_duration(limit_s, None, None)}" for label, limit_s in found.objectives.items()}
+    columns: Columns[ModelRow] = [
+        column("model", lambda row: row.asked),
+        *(column(f"{label}{limits.get(label, '')}", partial(latency, label=label)) for label in labels),
+    ]
+    return [Table.of([row for row in found.rows if row.parts], columns, "Latency (80% range)")] if labels else []
 
 
 def latency(row: ModelRow, label: str) -> str:
@@ -250,28 +229,27 @@ def latency(row: ModelRow, label: str) -> str:
 def needs_tables(found: ModelComparison) -> list[Table]:
     """What would make each dearer model as cheap, all else as it is."""
     dearer = [row for row in found.rows if row.dearer_ratio]
-    if not dearer:
-        return []
-    columns = [
-        Column("name", "model"),
-        Column("dearer", "dearer by", align="right"),
-        Column("below", "wins if a machine costs below", align="right"),
-        Column("change", "or it alone changes", wraps=True),
+    columns: Columns[ModelRow] = [
+        column("model", lambda row: row.asked),
+        number("dearer by", lambda row: spare(row.dearer_ratio)),
+        number("wins if a machine costs below", winning_price),
+        column("or it alone changes", changed_alone, wraps=True),
     ]
-    return [Table(columns, [needs_row(row) for row in dearer], "What the dearer would need", [ALL_ELSE])]
+    return [Table.of(dearer, columns, "What the dearer would need", [ALL_ELSE])] if dearer else []
 
 
-def needs_row(row: ModelRow) -> Row:
-    """The price and the change for one model."""
-    d, lever = row.deployment, row.lever
-    below = "-"
-    if d is not None and row.wins_below_usd_per_hour is not None:
-        below = f"{usd(row.wins_below_usd_per_hour)} of {usd(d.price_per_instance_usd_per_hour)}"
-    change = "-"
-    if lever is not None:
-        how = lever.typed or lever.change
-        change = f"{how}: {usd_per_hour(lever.winner.usd_per_hour)}, {machines_then(lever.winner)}"
-    return {"name": row.asked, "dearer": spare(row.dearer_ratio), "below": below, "change": change}
+def winning_price(row: ModelRow) -> str:
+    """The price of a machine below which a model wins, of what it is."""
+    d, below_usd = row.deployment, row.wins_below_usd_per_hour
+    return "-" if d is None or below_usd is None else f"{usd(below_usd)} of {usd(d.price_per_instance_usd_per_hour)}"
+
+
+def changed_alone(row: ModelRow) -> str:
+    """The change that saves a model most, and what is rented then."""
+    if row.lever is None:
+        return "-"
+    then = row.lever.winner
+    return f"{row.lever.typed or row.lever.change}: {usd_per_hour(then.usd_per_hour)}, {short_machines(then)}"
 
 
 def unserved_tables(found: ModelComparison) -> list[Table]:

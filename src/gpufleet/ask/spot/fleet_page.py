@@ -8,7 +8,7 @@ from gpufleet.ask.spot.fleet_shape import SpotFleet, SpotFleetRow
 from gpufleet.ask.spot.markets_page import ESTIMATED, spoken_price, zone_notes
 from gpufleet.ask.spot.service_page import share
 from gpufleet.report.numbers import percent, plural, several, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import WARNING, Column, Page, Row, Table
+from gpufleet.report.page import WARNING, Columns, Page, Table, column, number
 from gpufleet.units import HOURS_PER_MONTH
 
 
@@ -20,11 +20,11 @@ def spot_fleet_page(fleet: SpotFleet, beside: str = "") -> Page:
 def headline(fleet: SpotFleet) -> str:
     """What moves, and what that saves of today's bill."""
     moves = [row for row in fleet.rows if row.saved_usd_per_hour > 0 or row.saved_usd_per_run > 0]
+    rows = plural(len(fleet.rows), "row")
     if not moves:
-        return f"Nothing of {rows_of(fleet)} saves on spot."
-    machines = sum(row.instance_count for row in moves)
-    said = ", and ".join(savings(fleet))
-    return f"Move {plural(machines, 'machine')} of {len(moves)} of {rows_of(fleet)} to spot: saves {said}."
+        return f"Nothing of {rows} saves on spot."
+    machines = plural(sum(row.instance_count for row in moves), "machine")
+    return f"Move {machines} of {len(moves)} of {rows} to spot: saves {', and '.join(savings(fleet))}."
 
 
 def savings(fleet: SpotFleet) -> Iterator[str]:
@@ -37,11 +37,6 @@ def savings(fleet: SpotFleet) -> Iterator[str]:
         yield f"{usd(sum(row.saved_usd_per_run for row in runs))} a run of {', '.join(row.name for row in runs)}"
 
 
-def rows_of(fleet: SpotFleet) -> str:
-    """How many rows there are."""
-    return plural(len(fleet.rows), "row")
-
-
 def question(fleet: SpotFleet) -> str:
     """What was asked, in a sentence."""
     return (
@@ -52,31 +47,23 @@ def question(fleet: SpotFleet) -> str:
 
 def rows_table(fleet: SpotFleet) -> Table:
     """Row by row."""
-    columns = [
-        Column("name", "row"),
-        Column("runs", "runs"),
-        Column("usd_per_hour", "today", usd_per_hour, align="right"),
-        Column("spot", "spot each", align="right"),
-        Column("saved", "saves", align="right"),
-        Column("stated", "stated", align="right"),
-        Column("risk", "risk"),
-        Column("how", "how", below=True),
+    columns: Columns[SpotFleetRow] = [
+        column("row", lambda row: row.name, key="name"),
+        column("runs", lambda row: row.runs),
+        number("today", lambda row: row.usd_per_hour, key="usd_per_hour", show=usd_per_hour),
+        number("spot each", lambda row: "-" if row.spot is None else spoken_price(row.spot), key="spot"),
+        number("saves", saved_words, key="saved"),
+        number("stated", stated_words),
+        column("risk", risk_words),
+        column("how", lambda row: f"stays: {row.why_not}" if row.why_not else f"{row.region}: {row.how}", below=True),
     ]
-    return Table(columns, [table_row(row) for row in fleet.rows], "What could move")
+    return Table.of(fleet.rows, columns, "What could move")
 
 
-def table_row(row: SpotFleetRow) -> Row:
-    """One kind of machine."""
-    return {
-        "name": row.name,
-        "runs": row.runs,
-        "usd_per_hour": row.usd_per_hour,
-        "spot": "-" if row.spot is None else spoken_price(row.spot),
-        "saved": saved_words(row),
-        "stated": "-" if row.stated is None else f"{percent(row.stated.low_ratio)}-{percent(row.stated.high_ratio)}",
-        "risk": risk_words(row),
-        "how": f"stays: {row.why_not}" if row.why_not else f"{row.region}: {row.how}",
-    }
+def stated_words(row: SpotFleetRow) -> str:
+    """What others state of spot, where they do."""
+    stated = row.stated
+    return "-" if stated is None else f"{percent(stated.low_ratio)}-{percent(stated.high_ratio)}"
 
 
 def saved_words(row: SpotFleetRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.ask.spot.job_shape import WORTH_RATIO, SpotPlan, SpotPlay, SpotRule
 from gpufleet.ask.spot.markets_page import elsewhere, machines_words, markets_table, price_notes, zone_notes
 from gpufleet.report.numbers import duration, percent, several, significant, usd, usd_per_hour
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.page import Columns, Page, Table, column, lines_table, number
 from gpufleet.report.ranges import ranged_by, ranged_time
 
 SHARES_OF_TIME, ON_DEMAND = (0.5, 0.25, 0.1), "on-demand"
@@ -18,109 +18,78 @@ def spot_page(plan: SpotPlan) -> Page:
 
 
 def headline(plan: SpotPlan) -> str:
-    """What it costs, saves and risks, beside on demand alone where that is cheapest."""
+    """What it costs, saves and how often it is late, beside on demand alone where that is cheapest."""
     best, alone = plan.answer, f"{usd(plan.alone.usd)}{elsewhere(plan)}"
     if not plan.has_time_for_spot:
         return f"Run it on demand: {alone}. {duration(plan.deadline_s)} leave no time for spot."
     if plan.saved_ratio <= WORTH_RATIO:
         return f"Run it on demand: {alone}. Spot saves nothing here."
+    late = "never late in" if best.late_ratio == 0 else f"late in {percent(best.late_ratio)} of"
     return (
         f"On spot, with on demand as the net: {ranged_by(best.usd, usd)}, {percent(plan.saved_ratio)} less than on "
-        f"demand alone ({alone}); {late_words(best, plan)}."
+        f"demand alone ({alone}); {late} {several(plan.num_draws, 'draw')}."
     )
 
 
-def late_words(play: SpotPlay, plan: SpotPlan) -> str:
-    """How often it is late."""
-    if play.late_ratio == 0:
-        return f"never late in {several(plan.num_draws, 'draw')}"
-    return f"late in {percent(play.late_ratio)} of {several(plan.num_draws, 'draw')}"
-
-
 def question(plan: SpotPlan) -> str:
-    """What was asked, in a sentence."""
+    """What was asked, in a sentence, and how many zones are taken where nobody says."""
     zones = f"{percent(plan.availability_ratio)} of the time for {duration(plan.mean_up_s)} on average"
+    is_said = any(row.name == "zones" and row.origin == "given" for row in plan.inputs) or plan.grade == "measured"
     return (
         f"{plan.job[0].upper()}{plan.job[1:]} on {machines_words(plan)}, within "
         f"{duration(plan.deadline_s)}. It works {ranged_time(plan.work)}, a start takes {ranged_time(plan.restart)}, a "
         f"checkpoint comes every {duration(plan.checkpoint_interval_s)}. {several(plan.zones, 'zone').capitalize()}, "
-        f"each with machines {zones} ({plan.availability_source}).{zones_words(plan)}"
+        f"each with machines {zones} ({plan.availability_source})."
+        f"{'' if is_said else ' That many zones unless --zones says.'}"
     )
-
-
-def zones_words(plan: SpotPlan) -> str:
-    """How many zones are taken where nobody says."""
-    is_said = any(row.name == "zones" and row.origin == "given" for row in plan.inputs)
-    return "" if is_said or plan.grade == "measured" else " That many zones unless --zones says."
 
 
 def policies_table(plan: SpotPlan) -> Table:
     """Every policy with the same safety net."""
-    columns = [
-        Column("policy", "policy"),
-        Column("usd", "cost", usd, align="right"),
-        Column("usd_low", "10%", usd, align="right"),
-        Column("usd_high", "90%", usd, align="right"),
-        Column("late_ratio", "late", percent, align="right"),
-        Column("losses", "lost", significant, align="right"),
-        Column("on_demand_ratio", "on demand", percent, align="right"),
-        Column("elapsed", "done after", duration, align="right"),
-        Column("title", "which", priority=1),
+    columns: Columns[SpotPlay] = [
+        column("policy", lambda play: play.policy),
+        number("cost", lambda play: play.usd.value, key="usd", show=usd),
+        number("10%", lambda play: play.usd.low, key="usd_low", show=usd),
+        number("90%", lambda play: play.usd.high, key="usd_high", show=usd),
+        number("late", lambda play: play.late_ratio, key="late_ratio", show=percent),
+        number("lost", lambda play: play.losses.value, key="losses", show=significant),
+        number("on demand", lambda play: play.on_demand_ratio, key="on_demand_ratio", show=percent),
+        number("done after", lambda play: play.elapsed.value, key="elapsed", show=duration),
+        column("which", lambda play: play.title, key="title", priority=1),
     ]
     plays = sorted(plan.plays, key=lambda play: play.usd.value)
-    names = [play.policy for play in plays]
+    chosen = [play.policy for play in plays].index(plan.answer.policy)
     title = "Policies, all with the same safety net: mean, 10th and 90th percentile of draws"
-    return Table(columns, [play_row(p) for p in plays], title, chosen=names.index(plan.answer.policy))
-
-
-def play_row(play: SpotPlay) -> Row:
-    """One policy."""
-    return {
-        "policy": play.policy,
-        "title": play.title,
-        "usd": play.usd.value,
-        "usd_low": play.usd.low,
-        "usd_high": play.usd.high,
-        "late_ratio": play.late_ratio,
-        "losses": play.losses.value,
-        "on_demand_ratio": play.on_demand_ratio,
-        "elapsed": play.elapsed.value,
-    }
+    return Table.of(plays, columns, title, chosen=chosen)
 
 
 def rules_table(plan: SpotPlan) -> Table:
-    """When on demand takes over, in words and numbers."""
-    return lines_table("When on demand takes over", from_the_start(plan) or takes_over(plan))
+    """When on demand takes over, in words and numbers: how often, by which slack, and what the net holds.
 
-
-def from_the_start(plan: SpotPlan) -> list[str]:
-    """Why a job runs on demand from start to end, if it does."""
-    if plan.answer.policy != ON_DEMAND:
-        return []
-    rules = plan.rules
-    why = (
-        f": {duration(rules.work_s)} of work with checkpoints, {duration(rules.restart_s)} of start and "
-        f"{duration(rules.tick_s)} until a loss is seen do not fit {duration(plan.deadline_s)}"
-    )
-    return [f"from the start to the end{'' if plan.has_time_for_spot else why}"]
-
-
-def takes_over(plan: SpotPlan) -> list[str]:
-    """How often, by which slack, and what the net holds."""
-    best = plan.answer
+    Of the rules what a job does that has had no machine for long, or goes back to spot; why a job runs on demand from
+    start to end, if it does.
+    """
+    best, rules, restart, tick = plan.answer, plan.rules, duration(plan.rules.restart_s), duration(plan.rules.tick_s)
     when = "" if best.takes_over_s is None else f", half of those within {duration(best.takes_over_s)}"
-    return [
+    told = [
+        rule
+        for rule in rules.rules
+        if rule.until_s is None and (rule.running == "waiting") != rule.has_machine and rule.running != "spot"
+    ]
+    lines = [
         f"on demand takes over in {percent(best.takes_over_ratio)} of draws{when}",
-        *(threshold_words(rule, plan.deadline_s) for rule in plan.rules.rules if is_told(rule)),
-        f"net: on demand unless the time left holds the work left, {duration(plan.rules.restart_s)} of start, "
-        f"{duration(plan.rules.tick_s)} until the next look and, on spot, {duration(plan.rules.loss_s)} of lost work",
+        *(threshold_words(rule, plan.deadline_s) for rule in told),
+        f"net: on demand unless the time left holds the work left, {restart} of start, {tick} until the next look and, "
+        f"on spot, {duration(rules.loss_s)} of lost work",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it on demand alone is cheaper",
     ]
-
-
-def is_told(rule: SpotRule) -> bool:
-    """Whether a rule is told in words: what a job does that has had no machine for long, or goes back to spot."""
-    return rule.until_s is None and (rule.running == "waiting") != rule.has_machine and rule.running != "spot"
+    if best.policy == ON_DEMAND:
+        why = (
+            f": {duration(rules.work_s)} of work with checkpoints, {restart} of start and {tick} until a loss is seen "
+            f"do not fit {duration(plan.deadline_s)}"
+        )
+        lines = [f"from the start to the end{'' if plan.has_time_for_spot else why}"]
+    return lines_table("When on demand takes over", lines)
 
 
 def threshold_words(rule: SpotRule, deadline_s: float) -> str:

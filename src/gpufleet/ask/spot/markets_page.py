@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpufleet.ask.spot.job_shape import SpotAnswer, SpotMarketRow
 from gpufleet.report.numbers import count, percent, usd, usd_per_hour
-from gpufleet.report.page import WARNING, Column, Row, Table
+from gpufleet.report.page import WARNING, Columns, Table, column, number
 from gpufleet.results.rented import SpotPrice
 
 NEAREST = 6
@@ -36,22 +36,16 @@ def elsewhere(plan: SpotAnswer) -> str:
 
 def markets_table(plan: SpotAnswer, what: str) -> Table:
     """Where else, by what it costs there."""
-    columns = [
-        Column("instance", "machine"),
-        Column("region", "region"),
-        Column("spot", "spot", align="right"),
-        Column("on_demand", "on demand", align="right"),
-        Column("usd", what, usd, align="right"),
-        Column("saved_ratio", "saves", percent, align="right"),
-        Column("interruption", "taken a month"),
+    columns: Columns[SpotMarketRow] = [
+        column("machine", lambda m: m.instance),
+        column("region", lambda m: m.region),
+        number("spot", lambda m: spoken_price(m.spot)),
+        number("on demand", lambda m: spoken_price(m.on_demand)),
+        number(what, lambda m: usd(m.usd.value)),
+        number("saves", lambda m: percent(m.saved_ratio)),
+        column("taken a month", lambda m: m.interruption),
     ]
-    return Table(columns, [market_row(m) for m in plan.markets[:NEAREST]], "Markets", chosen=0)
-
-
-def market_row(market: SpotMarketRow) -> Row:
-    """One market."""
-    prices = {"spot": spoken_price(market.spot), "on_demand": spoken_price(market.on_demand)}
-    return {**market.model_dump(), **prices, "usd": market.usd.value}
+    return Table.of(plan.markets[:NEAREST], columns, "Markets", chosen=0)
 
 
 def spoken_price(price: SpotPrice) -> str:

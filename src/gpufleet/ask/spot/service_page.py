@@ -8,7 +8,7 @@ from gpufleet.ask.spot.job_shape import WORTH_RATIO
 from gpufleet.ask.spot.markets_page import elsewhere, machines_words, markets_table, price_notes, zone_notes
 from gpufleet.ask.spot.service_shape import ReadyShare, SpotServicePlan, SpotServicePlay, SpotServicePolicy
 from gpufleet.report.numbers import duration, percent, plural, significant, usd, usd_per_hour
-from gpufleet.report.page import WARNING, Column, Page, Row, Table, lines_table
+from gpufleet.report.page import WARNING, Column, Columns, Page, Table, column, lines_table, number
 from gpufleet.report.ranges import ranged_by, ranged_time
 from gpufleet.units import PERCENT
 
@@ -80,9 +80,10 @@ def settings_table(plan: SpotServicePlan) -> Table:
     policy = plan.answer.policy
     if policy.floor == plan.num_machines:
         return lines_table("What to set", [f"on demand: {policy.floor} always"])
+    calm = f"in zones that have lost none for {duration(policy.calm_s)}" if policy.calm_s else "in any zone that has it"
     lines = [
         f"spot: {plan.num_machines - policy.floor} machines over {plural(plan.zones, 'zone')}{spares_words(policy)}",
-        f"order spot {calm_words(policy)}, where fewest of yours are",
+        f"order spot {calm}, where fewest of yours are",
         f"on demand: {policy.floor} always; {fallback_words(policy)}",
         f"maximum price: {usd_per_hour(plan.most_usd_per_hour)} a machine; above it all on demand is cheaper",
         *(
@@ -103,11 +104,6 @@ def spares_words(policy: SpotServicePolicy) -> str:
     return f", and up to {policy.spares} more: one for each in a zone that lost one within {duration(policy.young_s)}"
 
 
-def calm_words(policy: SpotServicePolicy) -> str:
-    """Where spot is ordered."""
-    return f"in zones that have lost none for {duration(policy.calm_s)}" if policy.calm_s else "in any zone that has it"
-
-
 def fallback_words(policy: SpotServicePolicy) -> str:
     """When on demand stands in."""
     if policy.fallback == "none":
@@ -119,68 +115,61 @@ def fallback_words(policy: SpotServicePolicy) -> str:
 
 def frontier_table(plan: SpotServicePlan) -> Table:
     """Policies that none beats in both cost and time with all ready; the best fixed one beside them."""
-    columns = [
-        Column("usd", "an hour", usd, align="right"),
-        Column("attained", "all ready", share, align="right"),
-        Column("attained_low", "10%", share, align="right", priority=1),
-        Column("in_time", "in time", lambda each: "unknown" if each is None else share(each), align="right"),
-        Column("floor", "floor", align="right"),
-        Column("spares", "spares", align="right"),
-        Column("fallback", "stands in"),
-        Column("calm_s", "calm for", lambda each: duration(each) if each else "0", align="right"),
-        Column("losses", "lost a day", significant, align="right"),
+    columns: Columns[SpotServicePlay] = [
+        number("an hour", lambda play: play.usd_per_hour.value, key="usd", show=usd),
+        number("all ready", lambda play: play.attained.value, key="attained", show=share),
+        number("10%", lambda play: play.attained.low, key="attained_low", show=share, priority=1),
+        number("in time", lambda play: play.in_time_ratio, key="in_time", show=share_or_unknown),
+        number("floor", lambda play: play.policy.floor),
+        number("spares", lambda play: play.policy.spares),
+        column("stands in", lambda play: STANDS_IN[play.policy.fallback], key="fallback"),
+        number("calm for", lambda play: play.policy.calm_s, key="calm_s", show=lambda s: duration(s) if s else "0"),
+        number("lost a day", lambda play: play.losses_per_day, key="losses", show=significant),
     ]
     title = "Policies that none beats in cost and in time with all ready"
     chosen = next((i for i, play in enumerate(plan.frontier) if play == plan.answer), None)
-    rows = [play_row(play) for play in plan.frontier]
-    return Table(columns, rows, title, chosen=chosen)
+    return Table.of(plan.frontier, columns, title, chosen=chosen)
 
 
-def play_row(play: SpotServicePlay) -> Row:
-    """One policy."""
-    return {
-        "usd": play.usd_per_hour.value,
-        "attained": play.attained.value,
-        "attained_low": play.attained.low,
-        "in_time": play.in_time_ratio,
-        "floor": play.policy.floor,
-        "spares": play.policy.spares,
-        "fallback": STANDS_IN[play.policy.fallback],
-        "calm_s": play.policy.calm_s,
-        "losses": play.losses_per_day,
-    }
+def share_or_unknown(ratio: float | None) -> str:
+    """A share, where it is known."""
+    return "unknown" if ratio is None else share(ratio)
 
 
 def ready_table(plan: SpotServicePlan) -> Table:
-    """How long so many machines are ready under the answer, and what that does to requests."""
+    """How long so many machines are ready under the answer, and what that does to requests.
+
+    All and more are one row, the fewest that hardly ever happen another.
+    """
     columns = [
         Column("machines", "ready"),
         Column("time_ratio", "of the time", share, align="right"),
-        Column("in_time", "requests in time", lambda each: "unknown" if each is None else share(each), align="right"),
+        Column("in_time", "requests in time", share_or_unknown, align="right"),
     ]
-    return Table(columns, ready_rows(plan.ready, plan.num_machines), "Machines ready under the first")
-
-
-def ready_rows(ready: Sequence[ReadyShare], num_machines: int) -> list[Row]:
-    """All and more are one row, the fewest that hardly ever happen another."""
-    parts = {f"all {num_machines}": [r for r in ready if r.machines >= num_machines]}
-    below = sorted((r for r in ready if r.machines < num_machines), key=lambda r: -r.machines)
-    seldom = [r for r in below if r.time_ratio < SHOWN_RATIO]
+    most = plan.num_machines
+    below = sorted((r for r in plan.ready if r.machines < most), key=lambda r: -r.machines)
+    parts = {f"all {most}": [r for r in plan.ready if r.machines >= most]}
     parts |= {str(r.machines): [r] for r in below if r.time_ratio >= SHOWN_RATIO}
-    parts |= {"others": seldom}
-    return [ready_row(name, rows) for name, rows in parts.items() if rows]
+    parts |= {"others": [r for r in below if r.time_ratio < SHOWN_RATIO]}
+    rows = [(name, *ready_shares(together)) for name, together in parts.items() if together]
+    return Table.of_cells(columns, rows, "Machines ready under the first")
 
 
-def ready_row(name: str, rows: Sequence[ReadyShare]) -> Row:
-    """Some numbers of machines together."""
+def ready_shares(rows: Sequence[ReadyShare]) -> tuple[float, float | None]:
+    """Of the time and of requests, for some numbers of machines together."""
     time = sum(r.time_ratio for r in rows)
     known = [r.time_ratio * r.in_time_ratio for r in rows if r.in_time_ratio is not None]
-    return {"machines": name, "time_ratio": time, "in_time": sum(known) / time if len(known) == len(rows) else None}
+    return time, sum(known) / time if len(known) == len(rows) else None
 
 
 def notes(plan: SpotServicePlan) -> list[str]:
-    """What the figures rest on, and what they leave out."""
-    found = [*missed(plan), *plan.notes, *price_notes(plan), *zone_notes(plan.grade)]
+    """What the figures rest on, and what they leave out; first that the target is not kept on draws that are told."""
+    attained, wanted = share(plan.answer.attained.value), share(plan.target_ratio)
+    missed = (
+        f"{WARNING}all are ready {attained} of the time here, short of {wanted}: take the next of the policies, or ask "
+        "for more."
+    )
+    found = [*([] if plan.keeps_target else [missed]), *plan.notes, *price_notes(plan), *zone_notes(plan.grade)]
     found.append(f"Chosen on other draws than those told here{passed_over(plan)}. {fixed_words(plan)}")
     if plan.attained_if_slow_ratio < plan.answer.attained.value:
         slow = duration(plan.start.high)
@@ -201,16 +190,6 @@ def passed_over(plan: SpotServicePlan) -> str:
     answer, target = plan.answer.usd_per_hour.value, plan.target_ratio
     lucky = [p for p in plan.frontier if p.usd_per_hour.value < answer and p.attained.value >= target]
     return f", on which {plural(len(lucky), 'cheaper row')} missed the target" if lucky else ""
-
-
-def missed(plan: SpotServicePlan) -> list[str]:
-    """That the target is not kept on the draws that are told."""
-    if plan.keeps_target:
-        return []
-    return [
-        f"{WARNING}all are ready {share(plan.answer.attained.value)} of the time here, short of "
-        f"{share(plan.target_ratio)}: take the next of the policies, or ask for more."
-    ]
 
 
 def fixed_words(plan: SpotServicePlan) -> str:

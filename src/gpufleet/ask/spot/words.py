@@ -22,10 +22,10 @@ from gpufleet.questions.words import (
     WHOLE,
     Kind,
     Request,
+    file,
     flag_of,
     names,
     optional,
-    text,
     usual,
 )
 from gpufleet.records import dataclass
@@ -113,10 +113,10 @@ class SpotRequest(Request):
         what="the reserve", label="reserve",
     )  # fmt: skip
     trace: str | NamedPath | None = optional(
-        text("FILE"), "Availability that you saw, by zone (JSON or CSV), in place of what is drawn.", LOAD
+        file(), "Availability that you saw, by zone (JSON or CSV), in place of what is drawn.", LOAD
     )
     fleet: str | NamedPath | None = optional(
-        text("fleet.yaml"), "What of today's fleet could move to spot: rows of machines and what they run.", BESIDE
+        file("fleet.yaml"), "What of today's fleet could move to spot: rows of machines and what they run.", BESIDE
     )
     availability: float | None = optional(
         SHARE, "Share of time in which a zone has the machines, with --mean-up.", LOAD,

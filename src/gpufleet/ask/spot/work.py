@@ -10,12 +10,11 @@ from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.domain.interruption import Spread
 from gpufleet.errors import Infeasible, UsageError
-from gpufleet.inputs.job_plan_file import read_job_plan
+from gpufleet.inputs.plan_file import read_job_plan
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
-from gpufleet.results.batch import BatchPlan
-from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.results.job import RentedJob
+from gpufleet.results.encoders import EncoderBatchPlan
+from gpufleet.results.job import BatchPlan, RentedJob
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import HOUR, MINUTE, SECONDS
 

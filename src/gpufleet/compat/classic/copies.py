@@ -79,6 +79,7 @@ def rate_of_copy(arch: Architecture, precision: str, gpu: str, machine_gpus: int
             ep=layout.ep,
             attention_dp=layout.attention_dp,
             precision=precision,
+            launch=False,
         )
     except GpufleetError as error:
         return error

@@ -13,13 +13,8 @@ from gpufleet.compat.rules.gpus import (
     whole_gpus,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
-from gpufleet.compat.rules_today.stand_ins import (
-    StandIn,
-    billions,
-    gpu_of_memory,
-    memory_note,
-    model_of,
-)
+from gpufleet.compat.rules_today.questions import GpusQuestion
+from gpufleet.compat.rules_today.stand_ins import StandIn, billions, gpu_of_memory, memory_note, model_of, sized
 from gpufleet.compat.rules_today.trained import (
     METHOD_NAMES,
     Trained,
@@ -32,8 +27,6 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import UsageError
-from gpufleet.questions.said import Spoken
-from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, duration, gib, ranged_duration
 from gpufleet.results.base import Figure, Input
 from gpufleet.units import GB
@@ -44,23 +37,9 @@ UNIT = "GPUs"
 LATE = "no number of these GPUs is in time"
 
 
-@dataclass(frozen=True)
-class GpusQuestion(Spoken):
-    """A model, a precision and the memory of one GPU; to train, on how many tokens and in what time."""
-
-    parameters: float = 70e9
-    precision: str = "fp16"
-    gpu_memory_gb: float = 80.0
-    gpu: str | None = None
-    context_tokens: float = 4096
-    users: int = 1
-    model: str | None = None
-    train_on: float | None = None
-    within_s: float | None = None
-
-
 def gpus_answer(q: GpusQuestion) -> RuleAnswer:
     """The seeds' counts for inference and training beside ours."""
+    q = sized(q)
     size_b, stand_in = billions(q.parameters), model_of(q.model, q.parameters)
     gpu, memory_gb, note = gpu_that_answers(q)
     bytes_each, category = precision_bytes(q.precision), size_category(size_b)

@@ -8,21 +8,19 @@ from gpufleet.answers.training_estimate import band_figure
 from gpufleet.api import fit
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.compat.rules.gpus import precision_bytes, size_category
-from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
+from gpufleet.compat.rules.gpus import size_category
+from gpufleet.compat.rules.memory import guessed_shape
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
-from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
+from gpufleet.compat.rules_today.questions import MemoryQuestion
+from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of, sized
 from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, training_notes
 from gpufleet.domain.training import one_layout
 from gpufleet.provenance import Grade
-from gpufleet.questions.said import Spoken
-from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB
 
 UNIT = "GiB"
-DEFAULT_GPU = "A100-80GB"
 SOURCE = "GPU Infrastructure & Computational Requirements, 'GPU Memory Hierarchy and Bandwidth'"
 PARTS = {
     "model weights": ("weights",),
@@ -34,33 +32,9 @@ PARTS = {
 ENGINE_PARTS = ("graphs", "context, libraries, buffers")
 
 
-@dataclass(frozen=True)
-class MemoryQuestion(Spoken):
-    """What the seeds' calculator is asked; the defaults are its own example of inference."""
-
-    parameters: float = 7e9
-    precision: str = "fp16"
-    batch: int = 4
-    tokens: int = 2048
-    training: bool = False
-    model: str | None = None
-    gpu: str = DEFAULT_GPU
-
-    def rule(self) -> dict[str, float]:
-        """The seed's figures."""
-        size = precision_bytes(self.precision)
-        return calculate_memory_requirements(round(self.parameters), size, self.batch, self.tokens, self.training)
-
-    def fit_on(self, gpu: str, stand_in: StandIn) -> FitResult:
-        """Our figures on one GPU of a kind."""
-        return fit(stand_in.asked, f"{gpu}:1", self.tokens, precision=self.precision, batch=self.batch)
-
-
-TRAINING_EXAMPLE = MemoryQuestion(precision="fp32", batch=2, training=True, said=frozenset())
-
-
 def memory_answer(q: MemoryQuestion) -> RuleAnswer:
     """The seeds' memory rule and ours, part by part."""
+    q = sized(q)
     size_b, rule, stand_in = billions(q.parameters), q.rule(), model_of(q.model, q.parameters)
     kind, category = "training" if q.training else "inference", size_category(size_b)
     return RuleAnswer(
@@ -81,6 +55,11 @@ def memory_answer(q: MemoryQuestion) -> RuleAnswer:
             f"Size class by the seeds: {category.name} ({category.memory_fp16} in FP16).",
         ],
     )
+
+
+def fit_on(q: MemoryQuestion, gpu: str, stand_in: StandIn) -> FitResult:
+    """Our figures on one GPU of a kind."""
+    return fit(stand_in.asked, f"{gpu}:1", q.tokens, precision=q.precision, batch=q.batch)
 
 
 def inference_tables(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleTable]:
@@ -104,7 +83,7 @@ def notes_of_training(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
 
 def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
     """Weights, cache, activations and the engine's own memory."""
-    result = q.fit_on(q.gpu, stand_in)
+    result = fit_on(q, q.gpu, stand_in)
     parts = {part.name: scaled(part.size, GIB, UNIT) for part in result.parts}
     refusal = result.refusal or ""
     kv = next((size for name, size in parts.items() if name.startswith("KV cache")), None)
@@ -169,7 +148,7 @@ def row(name: str, seed: float | None, ours: Figure | None = None, said: str = "
 def smallest_single_gpu(q: MemoryQuestion, stand_in: StandIn) -> str:
     """The first GPU, by memory, that holds all of it by our own count."""
     for gpu in SINGLE_GPUS:
-        result = q.fit_on(gpu, stand_in)
+        result = fit_on(q, gpu, stand_in)
         if result.fits:
             return f"one {gpu} ({result.device_bytes / GIB:.0f} GiB)"
     return "no single GPU: see 'gpufleet rules gpus'"

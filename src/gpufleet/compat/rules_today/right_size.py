@@ -13,6 +13,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.rules.gpus import SIZE_CATEGORIES, SizeCategory, size_category
 from gpufleet.compat.rules.right_size import RIGHT_SIZES, RightSize, right_size
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
+from gpufleet.compat.rules_today.questions import RightSizeQuestion
 from gpufleet.compat.rules_today.stand_ins import checkpoint_bytes
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, Infeasible
@@ -34,25 +35,21 @@ CLASS_EXAMPLES = {
 }  # fmt: skip
 
 
-USUAL_CONTEXT_TOKENS = 2048.0
-
-
-def right_size_answer(model: str | None = None, context: float | None = None) -> RuleAnswer:
+def right_size_answer(q: RightSizeQuestion) -> RuleAnswer:
     """The seeds' row of a model, or all rows, with our verdict on the GPUs that they name; then the size classes."""
-    context_tokens = USUAL_CONTEXT_TOKENS if context is None else context
-    chosen = RIGHT_SIZES if model is None else (right_size(model),)
-    rows = [row for entry in chosen for row in model_rows(entry, context_tokens)]
+    chosen = RIGHT_SIZES if q.model is None else (right_size(q.model),)
+    rows = [row for entry in chosen for row in model_rows(entry, q.context_tokens)]
     tables = [RuleTable(title="model", rows=rows)]
-    if model is None:
+    if q.model is None:
         tables.append(RuleTable(title="size class", rows=[class_row(category) for category in SIZE_CATEGORIES]))
     return RuleAnswer(
         rule="right-size",
         question="The smallest GPU for a model.",
         source=SOURCE,
-        inputs=[given("context", f"{context_tokens:,.0f}", context is not None)],
+        inputs=[given("context", f"{q.context_tokens:,.0f}", "context_tokens" in q.said)],
         tables=tables,
-        differences=differences(chosen, with_classes=model is None),
-        notes=notes(chosen, context_tokens),
+        differences=differences(chosen, with_classes=q.model is None),
+        notes=notes(chosen, q.context_tokens),
     )
 
 

@@ -9,7 +9,6 @@ from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.compat.rules.gpus import precision_bytes
 from gpufleet.compat.rules.runtime import (
     FLOP_PER_PARAMETER_INFERENCE,
     FLOP_PER_PARAMETER_TRAINING,
@@ -23,7 +22,8 @@ from gpufleet.compat.rules.runtime import (
     unrounded_runtime,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
-from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
+from gpufleet.compat.rules_today.questions import RuntimeQuestion
+from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, sized, training_flop_per_token
 from gpufleet.compat.rules_today.trained import (
     HELD_BY_NONE,
     METHOD_NAMES,
@@ -37,12 +37,9 @@ from gpufleet.compat.rules_today.trained import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
 from gpufleet.errors import Infeasible, UnknownName, UsageError
-from gpufleet.questions.said import Spoken
-from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.explanation import ExplainedStep
+from gpufleet.results.estimate import ExplainedStep, ServingEstimate
 from gpufleet.results.training import TrainingEstimate
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 
@@ -56,43 +53,13 @@ TRAINED_MODELS = {
     "Llama-65B": "llama-65b",
 }
 TRAINED_ON = {"T4": "T4", "V100": "V100", "A100 40GB": "A100-40GB", "A100 80GB": "A100-80GB"}
-PASSES_OF_TRAINING = 20
 BOTTLENECKS = {"compute": "arithmetic", "bandwidth": "memory", "latency": "kernel latency", "link": "the link"}
 RATES = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
 
 
-@dataclass(frozen=True)
-class RuntimeQuestion(Spoken):
-    """Work and GPUs; the defaults are the seed's own example of inference."""
-
-    parameters: float = 7e9
-    tokens: float = 1000
-    precision: str = "fp16"
-    training: bool = False
-    gpus: tuple[str, ...] = ("consumer", "datacenter")
-    efficiency: float = 0.6
-    memory_accessed_gb: float | None = None
-    price_usd_per_hour: float | None = None
-    model: str | None = None
-    training_tokens: float = 100e6
-    tokens_per_s: float | None = None
-
-    @classmethod
-    def usual(cls, training: bool) -> RuntimeQuestion:
-        """The seed's own example of either kind."""
-        return cls(tokens=10000, training=True, said=frozenset()) if training else cls()
-
-    def workload(self) -> WorkloadProfile:
-        """The seed's counts: 2 or 6 FLOP a parameter and token; weights read once, or twenty times in training."""
-        flop = FLOP_PER_PARAMETER_TRAINING if self.training else FLOP_PER_PARAMETER_INFERENCE
-        weights_gb = self.parameters * precision_bytes(self.precision) / GB
-        passes = PASSES_OF_TRAINING if self.training else 1
-        moved_gb = passes * weights_gb if self.memory_accessed_gb is None else self.memory_accessed_gb
-        return WorkloadProfile(self.parameters * flop * self.tokens, moved_gb, self.precision)
-
-
 def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
     """The seeds' time, cost and energy on each GPU beside ours; then their training times beside ours."""
+    q = sized(q)
     size_b, stand_in, workload = billions(q.parameters), model_of(q.model, q.parameters), q.workload()
     kind = "training on" if q.training else "inference of"
     stands = (f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)
@@ -227,6 +194,7 @@ def alone(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written:
             batch=1,
             precision=q.precision,
             explain=True,
+            launch=False,
         )
     except Infeasible as error:
         return error.problem

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.places import list_discounts
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
@@ -11,22 +9,20 @@ from gpufleet.compat.rules.savings import (
     ENVIRONMENTS,
     RESERVED_SAVING,
     SCHEDULED_SHUTDOWN_SAVING,
-    SPOT_RATIO,
     SPOT_SAVINGS,
     Environment,
     SavingRange,
     cost_after,
-    hours_between,
     monthly_cost,
     off_hours_ratio,
     saving_ratio,
     stated_of_spot,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
+from gpufleet.compat.rules_today.questions import SavingsQuestion
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
-from gpufleet.questions.said import Spoken
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd, usd_per_hour
 from gpufleet.results.base import Figure
@@ -38,30 +34,7 @@ DAYS_PER_WEEK = 7
 WEEKS_PER_MONTH = HOURS_PER_MONTH / (DAYS_PER_WEEK * DAY / HOUR)
 PREFERRED_REGION = "us-east-1"
 EXAMPLE_INSTANCE = "g4dn.xlarge"
-SEED_HOURS_OFF = 12.0
 COMMITMENTS = {PriceKind.COMMIT_1Y: "1 year", PriceKind.COMMIT_3Y: "3 years"}
-
-
-@dataclass(frozen=True)
-class SavingsQuestion(Spoken):
-    """A machine or a price, how many and how long; the savings are the seeds' own where nothing is said."""
-
-    instance: str | None = None
-    price_usd_per_hour: float | None = None
-    num_instances: float = 1
-    hours_per_month: float = HOURS_PER_MONTH_SEEDS
-    spot_ratio: float = SPOT_RATIO
-    night: tuple[float, float] | None = None
-
-    @property
-    def is_own(self) -> bool:
-        """Whether a machine or a price was named; without one the seeds' examples are shown."""
-        return self.instance is not None or self.price_usd_per_hour is not None
-
-    @property
-    def hours_off_per_day(self) -> float:
-        """Hours switched off: those between the stated times, or the seed's twelve."""
-        return SEED_HOURS_OFF if self.night is None else hours_between(*self.night)
 
 
 @dataclass(frozen=True)
@@ -95,20 +68,6 @@ def savings_answer(q: SavingsQuestion) -> RuleAnswer:
         differences=differences(q),
         notes=price_notes(tables, names),
     )
-
-
-def parse_night(text: str) -> tuple[float, float]:
-    """Hours of a day from which and to which machines are off: '22-6', '22:00-06:30'.
-
-    >>> parse_night("22:30-6")
-    (22.5, 6.0)
-    """
-    match = re.fullmatch(r"\s*(\d{1,2})(?::(\d{2}))?\s*-\s*(\d{1,2})(?::(\d{2}))?\s*", text)
-    parts = [int(part or 0) for part in match.groups()] if match else []
-    times = [hour + minute * MINUTE / HOUR for hour, minute in zip(parts[::2], parts[1::2], strict=True)]
-    if not times or max(times) > DAY / HOUR or max(parts[1::2]) >= MINUTE:
-        raise UsageError("cannot read the hours that are off", found=text, expected="'22-6' or '22:00-06:30'")
-    return times[0], times[1]
 
 
 def machine_of(q: SavingsQuestion, tables: Catalog) -> Machine:

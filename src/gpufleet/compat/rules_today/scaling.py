@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.api import estimate
-from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculate_multi_gpu_efficiency
+from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculate_multi_gpu_efficiency, strategy_of
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
+from gpufleet.compat.rules_today.questions import ScalingQuestion
 from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
-from gpufleet.questions.said import Spoken
-from gpufleet.records import dataclass
+from gpufleet.questions.words import filled
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GB
@@ -20,28 +20,12 @@ FP16_BYTES = 2
 INPUT_TOKENS, OUTPUT_TOKENS = 1000, 200
 
 
-@dataclass(frozen=True)
-class ScalingQuestion(Spoken):
-    """GPUs, strategies and load; the model's size is that of its FP16 weights."""
-
-    num_gpus: int = 8
-    strategies: tuple[ParallelismStrategy, ...] = tuple(ParallelismStrategy)
-    model_size_gb: float = 14.0
-    batch: int = 32
-    overhead: float = 0.1
-    model: str | None = None
-    gpu: str = "A100-80GB"
-
-
-def half_precision_gb(model: str | None) -> float | None:
-    """Weights of a named model in FP16, where one is named. [GB]"""
-    return None if model is None else FP16_BYTES * parameters_of(model) / GB
-
-
 def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
-    """Memory, efficiency and speedup by strategy, beside our speedup in serving."""
+    """Memory, efficiency and speedup by strategy, beside our speedup in serving; a named model is in FP16."""
+    if q.model is not None and "model_size_gb" not in q.said:
+        q = filled(q, model_size_gb=FP16_BYTES * parameters_of(q.model) / GB)
     load = q.model_size_gb, q.batch, q.overhead
-    rules = {s: calculate_multi_gpu_efficiency(q.num_gpus, s, *load) for s in q.strategies}
+    rules = {s: calculate_multi_gpu_efficiency(q.num_gpus, s, *load) for s in map(strategy_of, q.strategies)}
     stand_in = model_of(q.model, q.model_size_gb * GB / FP16_BYTES)
     alone = serving(stand_in, q.gpu, 1, q.batch)
     rows = [row for strategy, rule in rules.items() for row in strategy_rows(q, strategy, rule, stand_in, alone)]
@@ -108,6 +92,7 @@ def serving(stand_in: StandIn, gpu: str, num_gpus: int, concurrency: float, stag
             concurrency=concurrency,
             tp=num_gpus // stages,
             pp=stages,
+            launch=False,
         )
     except Infeasible as error:
         return error.problem

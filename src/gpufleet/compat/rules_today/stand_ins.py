@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gpufleet.architecture.flops import flop_per_token
 from gpufleet.architecture.parameters import num_parameters, weights_bytes
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.compat.rules_today.questions import GpusQuestion, MemoryQuestion, RuntimeQuestion
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.units import GB, GIGA, PERCENT
+from gpufleet.questions.words import filled
+from gpufleet.units import GB, GIGA, PERCENT, parse_count
 
 LADDER = (
     "gpt2", "qwen2.5-0.5b", "gpt2-large", "tinyllama-1.1b", "qwen3-1.7b", "llama-3.2-3b", "gpt-j-6b", "llama-2-7b",
@@ -26,6 +28,9 @@ SINGLE_GPUS = ("T4", "A10G", "A100-40GB", "L40S", "A100-80GB", "H200", "B200")
 FAR_RATIO = 1.25
 PASSES_OF_A_STEP = 3
 LEAST_PARAMETERS, MOST_PARAMETERS = 1e6, 1e14
+
+
+Sized = TypeVar("Sized", MemoryQuestion, RuntimeQuestion, GpusQuestion)
 
 
 class StandIn(NamedTuple):
@@ -53,6 +58,19 @@ def model_of(name: str | None, parameters: float) -> StandIn:
     if not 1 / FAR_RATIO <= ratio <= FAR_RATIO:
         note += f" It has {ratio:.2g} times the parameters: no nearer model is on the list."
     return StandIn(arch.name, arch, num_parameters(arch), note)
+
+
+def sized(q: Sized) -> Sized:
+    """The question with a size that was said without its option, '7B' or 'llama-3.1-8b', and a model's parameters."""
+    if q.size is not None:
+        is_count = q.size[:1].isdigit()
+        word = "parameters" if is_count else "model"
+        if word in q.said:
+            raise UsageError("the size is said twice", found=f"{q.size} and --{word}", expected="one of them")
+        q = filled(q, **{word: parse_count(q.size) if is_count else q.size})
+    if q.model is None or "parameters" in q.said:
+        return q
+    return filled(q, parameters=parameters_of(q.model))
 
 
 def parameters_of(model: str) -> float:

@@ -1,0 +1,1 @@
+"""Result files of benchmark clients, each run as a row of an engine under load."""

@@ -1,0 +1,125 @@
+"""From runs beside their predictions to the factors of their stack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from gpufleet.accuracy.own_stack.shape import FarRun, StackCalibration, StackFactor
+from gpufleet.accuracy.score import NOTHING, score_files
+from gpufleet.api.envelope import in_full
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.own_stacks import load_spreads
+from gpufleet.domain.own_stack import TIMES, Factor, Fitted, OwnRun, OwnStack, fitted
+from gpufleet.errors import DataMissing, UsageError
+from gpufleet.inputs.own_stack import as_toml
+from gpufleet.provenance import Grade
+from gpufleet.results.accuracy import AccuracyReport, ScoredFigure, ScoredRun
+
+MIDDLES = ("mean", "p50")
+NORMAL_10_90 = 1.2815515655446004
+"""Standard deviations from the middle of a normal to its 10th and 90th percentile."""
+
+
+def calibrate_stack(
+    files: Sequence[str | Path], *, said: Mapping[str, str] = NOTHING, columns: Mapping[str, str] = NOTHING
+) -> StackCalibration:
+    """What results of a benchmark say of their engine on their GPU, shrunk by how far such stacks differ.
+
+    `said` is what results do not say themselves, as columns of a measured row; `columns` names those of one's own CSV.
+    """
+    report = score_files(files, said=said, columns=columns)
+    stack, by_time = stack_of(report)
+    factors = [factor for time, (runs, found) in by_time.items() for factor in factors_of(time, runs, found)]
+    answer = StackCalibration(
+        engine=stack.engine,
+        engine_version=stack.version,
+        gpu=stack.gpu,
+        runs=stack.num_runs,
+        factors=factors,
+        far=[far for time, (runs, found) in by_time.items() for far in far_of(time, runs, found)],
+        toml=as_toml(stack),
+        grade=Grade.MEASURED.label,
+        notes=list(dict.fromkeys(doubt for run in runs_in(report) for doubt in run.doubts)),
+    )
+    asked = {"files": [str(file) for file in files], **said}
+    return in_full(answer, load_catalog(), asked)
+
+
+Told = Mapping[str, tuple[list[tuple[ScoredRun, ScoredFigure, OwnRun]], Fitted]]
+
+
+def stack_of(report: AccuracyReport) -> tuple[OwnStack, Told]:
+    """The stack of all runs of a report, and of each time its runs with what was fitted to them."""
+    runs = [run for run in runs_in(report) if run.gpu]
+    stacks = sorted({(run.engine, run.gpu) for run in runs})
+    if not stacks:
+        raise DataMissing("no run can be compared: nothing to calibrate with", hint="'gpufleet accuracy' says why.")
+    if len(stacks) > 1:
+        found = " and ".join(f"{engine} on {gpu}" for engine, gpu in stacks)
+        raise UsageError("runs of several stacks", found=found, expected="one engine on one GPU at a time")
+    told = {time: list(residuals_of(runs, time)) for time in TIMES}
+    spreads = load_spreads()
+    by_time = {time: (rows, fitted([own for *_, own in rows], spreads[time])) for time, rows in told.items() if rows}
+    if not by_time:
+        raise DataMissing("no run states TTFT or TPOT beside a prediction", hint="'gpufleet accuracy' says why.")
+    versions = sorted({run.engine_version for run in runs if run.engine_version})
+    (engine, gpu), times = stacks[0], {time: found for time, (_, found) in by_time.items()}
+    return OwnStack(engine, gpu, versions[-1] if versions else "", len(runs), times), by_time
+
+
+def runs_in(report: AccuracyReport) -> Iterator[ScoredRun]:
+    """All runs of a report; a file of measurements has none."""
+    for file in report.files:
+        if not file.runs:
+            raise UsageError(f"{file.file} is no result of a benchmark", expected="runs of your own engine")
+        yield from file.runs
+
+
+def residuals_of(runs: Sequence[ScoredRun], time: str) -> Iterator[tuple[ScoredRun, ScoredFigure, OwnRun]]:
+    """The middle of a time of each run that states it, with what it is off by."""
+    for run in runs:
+        by_name = {figure.quantity: figure for figure in run.figures}
+        figure = next((f for s in MIDDLES if (f := by_name.get(f"{time}_{s}")) is not None), None)
+        if figure is not None and figure.measured and figure.predicted:
+            log = math.log(figure.measured / figure.predicted)
+            yield run, figure, OwnRun(run.model, run.layout, run.lengths, log)
+
+
+def factors_of(
+    time: str, rows: Sequence[tuple[ScoredRun, ScoredFigure, OwnRun]], found: Fitted
+) -> Iterator[StackFactor]:
+    """Factors of layouts, of models in other layouts, then of all other models."""
+    own = [run for *_, run in rows]
+    for (model, layout), factor in found.layouts.items():
+        of = [run for run in own if (run.model, run.layout) == (model, layout)]
+        yield told(time, of, factor, found.range_ratio(model, layout), model, layout)
+    for model, factor in found.models.items():
+        yield told(time, [run for run in own if run.model == model], factor, found.range_ratio(model, ""), model)
+    yield told(time, own, found.shared, found.range_ratio("", ""))
+
+
+def told(
+    time: str, runs: Sequence[OwnRun], factor: Factor, range_ratio: float, model: str = "", layout: str = ""
+) -> StackFactor:
+    """A factor with what its runs say."""
+    return StackFactor(
+        time=time,
+        model=model,
+        layout=layout,
+        runs=len(runs),
+        measured_ratio=math.exp(median(run.log_ratio for run in runs)),
+        ratio=factor.ratio,
+        low_ratio=math.exp(factor.log - NORMAL_10_90 * factor.spread),
+        high_ratio=math.exp(factor.log + NORMAL_10_90 * factor.spread),
+        range_ratio=range_ratio,
+    )
+
+
+def far_of(time: str, rows: Sequence[tuple[ScoredRun, ScoredFigure, OwnRun]], found: Fitted) -> Iterator[FarRun]:
+    """Runs that disagree with the others."""
+    for at in found.far:
+        run, _, own = rows[at]
+        yield FarRun(name=run.name, time=time, measured_ratio=math.exp(own.log_ratio))

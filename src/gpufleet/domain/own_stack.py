@@ -1,0 +1,163 @@
+"""What measurements of one's own say of an engine on a GPU: factors on its times, shrunk by what is known of stacks.
+
+A run's residual is y = ln(measured / predicted) of a time. Stacks (an engine on a GPU) differ from what is shipped by
+s, models of one stack by m, layouts of a model by l, sweeps of a layout (one length, several loads) by w, runs of a
+sweep by e:
+
+    y = s + m + l + w + e,  each normal about 0 with a variance of its own [ln^2], learnt with stacks left out.
+
+What is wanted is s + m + l of a layout that was measured, s + m of another one of that model, s alone of another model.
+All are normal with known mean and variance once y is seen (a Gaussian process with that covariance). A run far from all
+others counts for less: its e is taken as wide as it is off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.records import dataclass
+
+TIMES = ("tpot", "ttft")
+FAR, ROUNDS = 2.5, 12
+"""Standard deviations from where a run is counted by its size and not by its square, and rounds of weighting."""
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """How far stacks, models, layouts, sweeps and runs differ, each within the one before: sd of ln   [1]."""
+
+    stacks: float
+    models: float
+    layouts: float
+    sweeps: float
+    runs: float
+
+    @property
+    def all_squared(self) -> float:
+        """The variance of a run of which nothing else was seen."""
+        return sum(spread**2 for spread in (self.stacks, self.models, self.layouts, self.sweeps, self.runs))
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """One run's residual of a time, ln(measured / predicted): whose model, in which layout, of which sweep."""
+
+    model: str
+    layout: str
+    sweep: str
+    log_ratio: float
+
+
+@dataclass(frozen=True)
+class Factor:
+    """ln of a factor on a time, normal: its mean, and its standard deviation."""
+
+    log: float
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        """The factor that is expected."""
+        return float(np.exp(self.log))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Factors of one time: what models of a stack share, those of models and layouts, and which runs were far off."""
+
+    shared: Factor
+    models: Mapping[str, Factor]
+    layouts: Mapping[tuple[str, str], Factor]
+    far: Sequence[int]
+    spreads: Spreads
+
+    def factor_of(self, model: str, layout: str) -> Factor:
+        """The factor of a layout that was measured, else of its model, else what models share."""
+        return self.layouts.get((model, layout)) or self.models.get(model) or self.shared
+
+    def range_ratio(self, model: str, layout: str) -> float:
+        """Half-width of a range in ln, over that of a stack of which nothing was measured."""
+        known, s = self.factor_of(model, layout), self.spreads
+        unseen = s.sweeps**2 + s.runs**2
+        unseen += 0.0 if (model, layout) in self.layouts else s.layouts**2
+        unseen += 0.0 if model in self.models else s.models**2
+        return float(np.sqrt((known.spread**2 + unseen) / s.all_squared))
+
+
+def fitted(runs: Sequence[OwnRun], spreads: Spreads) -> Fitted:
+    """Factors from runs, drawn to 1 by how little stacks differ.
+
+    >>> spreads = Spreads(stacks=0.1, models=0.1, layouts=0.0, sweeps=0.05, runs=0.05)
+    >>> one = fitted([OwnRun("a", "TP1", "a/1", 0.2)], spreads)
+    >>> [round(one.factor_of(model, "TP1").log, 3) for model in ("a", "b")]
+    [0.16, 0.08]
+    """
+    y = np.array([run.log_ratio for run in runs])
+    shared = spreads.stacks**2 * np.ones((len(runs), len(runs)))
+    of_model = shared + spreads.models**2 * alike([run.model for run in runs])
+    of_layout = of_model + spreads.layouts**2 * alike([(run.model, run.layout) for run in runs])
+    common = of_layout + spreads.sweeps**2 * alike([(run.model, run.layout, run.sweep) for run in runs])
+    weights = np.ones(len(runs))
+    for _ in range(ROUNDS):
+        covariance = common + np.diag(spreads.runs**2 / weights)
+        off = np.abs(np.linalg.solve(covariance, y)) * spreads.runs / weights
+        weights = np.minimum(1.0, FAR / np.maximum(off, FAR))
+    first = {name: at for at, name in reversed(list(enumerate(run.model for run in runs)))}
+    first_layouts = {name: at for at, name in reversed(list(enumerate((run.model, run.layout) for run in runs)))}
+    variances = np.cumsum([spreads.stacks**2, spreads.models**2, spreads.layouts**2])
+    return Fitted(
+        shared=posterior(shared[0], variances[0], covariance, y),
+        models={name: posterior(of_model[at], variances[1], covariance, y) for name, at in first.items()},
+        layouts={name: posterior(of_layout[at], variances[2], covariance, y) for name, at in first_layouts.items()},
+        far=[int(at) for at in np.flatnonzero(weights < 1.0)],
+        spreads=spreads,
+    )
+
+
+def posterior(with_runs: FloatArray, variance: float, covariance: FloatArray, y: FloatArray) -> Factor:
+    """Mean and spread of what has this covariance with runs whose residuals are known: k' K^-1 y, v - k' K^-1 k."""
+    weights = np.linalg.solve(covariance, with_runs)
+    return Factor(float(weights @ y), math.sqrt(max(variance - float(weights @ with_runs), 0.0)))
+
+
+def alike(names: Sequence[Hashable]) -> FloatArray:
+    """1 where two runs have the same name, else 0."""
+    return np.array([[float(one == other) for other in names] for one in names])
+
+
+@dataclass(frozen=True)
+class OwnStack:
+    """An engine on a GPU as its user measured it: factors on its times, and where they come from.
+
+    `name` and `digest` are of the file that keeps it.
+    """
+
+    engine: str
+    gpu: str
+    version: str
+    num_runs: int
+    times: Mapping[str, Fitted]
+    name: str = ""
+    digest: str = ""
+
+
+def layout_name(tp: int, pp: int, attention_dp: int) -> str:
+    """A layout as factors are kept by it; how experts are spread is not told apart.
+
+    >>> layout_name(2, 1, 1), layout_name(4, 2, 2)
+    ('TP2', 'TP4 PP2 DP2')
+    """
+    return " ".join([f"TP{tp}", *([f"PP{pp}"] if pp > 1 else []), *([f"DP{attention_dp}"] if attention_dp > 1 else [])])
+
+
+def model_name(model: str, weights: str) -> str:
+    """A model as factors are kept by it: with the format that its weights run in.
+
+    >>> model_name("llama-3.1-8b", "fp8")
+    'llama-3.1-8b in fp8'
+    """
+    return f"{model} in {weights}"
