@@ -14,13 +14,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest
 from unit_of_work import median_s, timed_unit_s
 
 MODEL = "llama-3.3-70b"

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.calibrate.price_drift import drifts, every_move
 
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -36,6 +35,7 @@ from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest
 
 KNOWN, PAID = date(2026, 8, 22), date(2026, 10, 10)
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "gemma-3-27b")

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -32,6 +31,7 @@ from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import highest_rate, ratio_of, strains_as_expected
 from gpufleet.performance.queueing import normal_quantile
+from gpufleet.questions.fields import ServeRequest
 
 MODELS = (
     "llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "gemma-3-27b", "gpt-oss-120b", "mixtral-8x7b",

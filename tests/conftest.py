@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gpufleet.api import kept_code
+from gpufleet.catalog import kept_code
 from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.catalog.load import Catalog
 from gpufleet.cli import main

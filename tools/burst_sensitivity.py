@@ -23,9 +23,9 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import copy_under
 from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.accuracy.serving_under_load import experiment_of, load_of, why_not_scored
-from gpufleet.api.request_runs import Experiment, results_of, statistic_of, times_of
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.optimize.request_runs import Experiment, results_of, statistic_of, times_of
 from gpufleet.simulate.cluster import Copy
 from gpufleet.simulate.step_table import StepTable
 from gpufleet.units import MILLISECOND

@@ -21,8 +21,9 @@ from gpufleet.accuracy.serving_under_load import (
     why_not_scored,
 )
 from gpufleet.accuracy.statistics import half_width_ratio
-from gpufleet.api.request_runs import STEADY_LATENCIES, TAILS
+from gpufleet.api.request_runs import TAILS
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.optimize.request_runs import STEADY_LATENCIES
 from gpufleet.report.accuracy import error_text, half_width_text, signed_text
 from gpufleet.report.formats import table_as_markdown
 from gpufleet.report.page import Column, Table

@@ -34,8 +34,6 @@ from gpufleet.api.encoders import estimate_encoder as estimate_encoder
 from gpufleet.api.fits import fit as fit
 from gpufleet.api.fleets import plan_fleet as plan_fleet
 from gpufleet.api.plan_changes import explain_plan as explain_plan
-from gpufleet.api.requests import RequestKind as RequestKind
-from gpufleet.api.requests import ServeRequest as ServeRequest
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
 from gpufleet.api.training import TrainRequest as TrainRequest
 from gpufleet.api.training_estimates import estimate_training as estimate_training
@@ -44,6 +42,8 @@ from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
 from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
 from gpufleet.domain.rate_curve import RateCurve as RateCurve
+from gpufleet.questions.fields import RequestKind as RequestKind
+from gpufleet.questions.fields import ServeRequest as ServeRequest
 from gpufleet.questions.mix import MixRequest as MixRequest
 from gpufleet.questions.regions import JobRegionRequest as JobRegionRequest
 from gpufleet.questions.regions import RegionRequest as RegionRequest

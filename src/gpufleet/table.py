@@ -204,8 +204,8 @@ REQUESTS = {
     "MixRequest": "questions.mix",
     "RateCurve": "domain.rate_curve",
     "RegionRequest": "questions.regions",
-    "RequestKind": "api.requests",
-    "ServeRequest": "api.requests",
+    "RequestKind": "questions.fields",
+    "ServeRequest": "questions.fields",
     "TrainRequest": "api.training",
 }
 """What questions are asked with, and the modules of it."""

@@ -16,12 +16,12 @@ import pytest
 from tools.build_catalog.offers import describable, gcp_offers, karpenter_offers
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.checks import check_catalog
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.questions.fields import ServeRequest
 
 TODAY = date(2026, 11, 21)
 CATALOG = load_catalog()

@@ -9,21 +9,15 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.listing import list_prices
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.own_terms import (
-    BILL_COLUMNS,
-    CONTRACT_COLUMNS,
-    FOREIGN_COLUMNS,
-    QUOTA_COLUMNS,
-    RATE_COLUMNS,
-)
+from gpufleet.catalog.own_terms import BILL_COLUMNS, CONTRACT_COLUMNS, FOREIGN_COLUMNS, QUOTA_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.query import OfferFilter
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.catalog_pages import price_page
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text

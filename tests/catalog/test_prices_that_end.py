@@ -12,15 +12,15 @@ from gpufleet.api.batches import BatchRequest, plan_batch
 from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.price_ends import ended_notes
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.missing_prices import ended_notes
 from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, FOREIGN_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.query import OfferFilter
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, UsageError
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from gpufleet import ServeRequest, plan_serve
+from gpufleet.api.machine_notes import capacity_note
 from gpufleet.api.market import clouds_asked
-from gpufleet.api.to_be_had import capacity_note
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.provider_classes import (
-    clouds_of_providers,
-    easily_had_gpus,
-    most_easily_had,
-    providers,
-)
+from gpufleet.catalog.provider_classes import clouds_of_providers, easily_had_gpus, most_easily_had, providers
 from gpufleet.catalog.unranked_prices import unranked_prices
 from gpufleet.errors import UnknownName, UsageError
 

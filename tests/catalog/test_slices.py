@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.calibration import loan_for
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.slices import with_slices
 from gpufleet.provenance import Grade
+from gpufleet.questions.fields import ServeRequest
 
 CATALOG = load_catalog()
 SLICED = with_slices(CATALOG)

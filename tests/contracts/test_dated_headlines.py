@@ -16,12 +16,12 @@ from gpufleet.api.batches import BatchRequest, plan_batch
 from gpufleet.api.comparisons import compare
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.cli import main
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 

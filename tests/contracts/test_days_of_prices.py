@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api.installation import diagnose
-from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.price_age import refuse_old_prices
 from gpufleet.cli import main
 from gpufleet.errors import DataMissing
 

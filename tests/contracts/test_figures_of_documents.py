@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api.training import CAMPAIGN_GPU_HOURS
-from gpufleet.api.training_recipes import MOST_TIMES_BATCH
+from gpufleet.api.training_estimates import MOST_TIMES_BATCH
 from gpufleet.catalog.areas import area_words
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engines import find_engine

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gpufleet
-from gpufleet.api import told_of_replays
+from gpufleet.api import simulations
 from gpufleet.api.mixes import plan_mix
 from gpufleet.api.schedule import inputs_of as inputs_of_schedule
 from gpufleet.api.spoken import spoken
@@ -73,7 +73,7 @@ def of_mix(**said: Any) -> list[Input]:
 
 
 def of_simulation(**said: Any) -> list[Input]:
-    return told_of_replays.inputs_of(spoken(simulation.SimulationRequest, "llama-3.1-8b", said))
+    return simulations.inputs_of(spoken(simulation.SimulationRequest, "llama-3.1-8b", said))
 
 
 def of_schedule(**said: Any) -> list[Input]:

@@ -18,8 +18,7 @@ from tools.seed_index import PAGE, all_elements, entries_of
 
 from gpufleet.api import fit
 from gpufleet.api.training import FinetuneRequest, plan_finetune, plan_train
-from gpufleet.api.training_estimates import estimate_training
-from gpufleet.api.training_recipes import grid_of, method_named, recipe_of_words, trained_model
+from gpufleet.api.training_estimates import estimate_training, trained_model
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -28,8 +27,9 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.compat import rules
+from gpufleet.domain.training_recipes import method_named, recipe_of_words
 from gpufleet.inputs.training_layout import parse_layout
-from gpufleet.layout.training import Cluster, training_layouts
+from gpufleet.layout.training import Cluster, grid_of, training_layouts
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.performance.training import step_terms

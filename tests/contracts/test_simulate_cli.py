@@ -14,8 +14,9 @@ import pytest
 from tests.unit.simulate.answers import simulated
 from tests.unit.simulate.queues import markov_replay
 
-from gpufleet.api import kept_code, simulations
+from gpufleet.api import simulations
 from gpufleet.api.envelope import in_full
+from gpufleet.catalog import kept_code
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.cli.interrupts import interrupts_noted

@@ -8,11 +8,11 @@ import pytest
 
 from gpufleet.api.answers import asked_further
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize import service as serve
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.questions.fields import ServeRequest
 
 ASKED = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "tpot.p95<50ms")
 

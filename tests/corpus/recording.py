@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from tests.corpus.commands import MADE, PLACES, REPOSITORY, Command
 
-from gpufleet.api import kept_code
+from gpufleet.catalog import kept_code
 from gpufleet.cli import main
 
 DAY = "2026-11-28"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ortools.sat.python import cp_model
 
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.optimize.market import effective_price
 
 PARTS, CENTS = 1_000_000, 1_000_000

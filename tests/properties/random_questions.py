@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.requests import RequestKind
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -21,6 +20,7 @@ from gpufleet.optimize.dated import undated_apart
 from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Flip
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import RequestKind
 
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v2-lite", "gemma-3-12b-text")
 GPUS = ("L4", "A10G", "L40S", "A100-SXM-80GB", "H100", "H200-SXM", "B200", "MI300X", "A100-PCIe-80GB", "T4")

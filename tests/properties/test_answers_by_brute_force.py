@@ -18,8 +18,7 @@ from tests.effort import cases
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.prepared import prepare
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import prepare
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
@@ -42,6 +41,7 @@ from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.plan import Deployment, Refused, WhyNot
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rows_alone")]

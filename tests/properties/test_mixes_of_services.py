@@ -13,11 +13,13 @@ from tests.properties.fleet_checker import cheapest_fleet
 
 from gpufleet import FleetMix, ServeRequest, plan_fleet, plan_mix
 from gpufleet.api import mixes
-from gpufleet.api.mixes import Asked, posed_of, sound_mix, start_of, understood_mix
+from gpufleet.api.mixes import Asked, understood_mix
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.mix import Mix
 from gpufleet.errors import Infeasible
+from gpufleet.optimize.mixes.cheapest import sound_mix, start_of
 from gpufleet.optimize.mixes.effort import USUAL_ITERATIONS
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.questions.mix import MixRequest
 
 NEAR, SAME = 5e-3, 1e-6

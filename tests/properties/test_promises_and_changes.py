@@ -16,9 +16,7 @@ from tests.properties.random_questions import question_at
 
 from gpufleet.api import compare, fit, plan_serve
 from gpufleet.api.estimates import estimate
-from gpufleet.api.prepared import prepare
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, serve_question
+from gpufleet.api.serve_questions import architecture_of, prepare, serve_question
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.provider_classes import most_easily_had
@@ -33,6 +31,7 @@ from gpufleet.optimize.helping import BUDGET, MACHINES, helping_changes
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import operate_beyond
 from gpufleet.performance.queueing import normal_quantile
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.plan import Deployment, ServePlan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("rows_alone")]

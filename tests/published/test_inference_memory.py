@@ -10,8 +10,8 @@ import pytest
 
 from gpufleet.accuracy.conditions import engine_of_row, memory_version_of
 from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.replica_memory import MemoryQuestion, replica_memory
 from gpufleet.accuracy.score import score_file
-from gpufleet.api.replica_memory import MemoryQuestion, replica_memory
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog

@@ -16,7 +16,7 @@ from gpufleet.accuracy.score import score_row
 from gpufleet.accuracy.statistics import error_ratio
 from gpufleet.accuracy.training_throughput import score_training_throughput
 from gpufleet.api import plan_train
-from gpufleet.api.training_recipes import model_notes
+from gpufleet.api.training_estimates import model_notes
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.inputs.measurements import read_measurements

@@ -30,9 +30,9 @@ from gpufleet.accuracy.serving_under_load import (
     load_of,
     why_not_scored,
 )
-from gpufleet.api.request_runs import MEAN, kind_of_run, mean_over_draws
 from gpufleet.catalog.run_ranges import CLOSED_FORM, ENDS, TAILS, RunRange, load_run_ranges, range_of
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.optimize.request_runs import MEAN, kind_of_run, mean_over_draws
 from gpufleet.units import MILLISECOND, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]

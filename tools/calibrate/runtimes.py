@@ -22,8 +22,7 @@ import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import IMAGES_PER_S, QUANTITIES, RELATIVE_SPEED, SEQUENCES_PER_S, Asked, not_scored
-from gpufleet.api.encoders import asked_tower, pass_size, runnable
-from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.runtimes import find_runtime, load_runtimes
@@ -33,6 +32,7 @@ from gpufleet.domain.runtime import FEWEST_ROWS
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.encoder import EncoderQuestion, curves_of, passes_of
+from gpufleet.optimize.encoder_inputs import asked_tower, pass_size, runnable
 from gpufleet.performance.forward import worst_grade
 from gpufleet.units import MICROSECOND, MILLISECOND
 
@@ -146,7 +146,9 @@ def question_of(asked: Asked, models: ModelFinder) -> EncoderQuestion:
     runtime = find_runtime(asked.engine).running(model.family, gpu)
     tower = asked_tower(model, asked.input_tokens)
     beams = asked.beams if model.decoder is not None else 1
-    size = pass_size(model, tower, asked.input_tokens, None, asked.audio_s, beams)
+    size = pass_size(
+        model, tower, asked.input_tokens, None, asked.audio_s, beams, load_habits().spoken_tokens_per_s.value
+    )
     weights = runnable(model, runtime, gpu, asked.precision)
     return EncoderQuestion(model, tower, gpu, runtime, weights, size, asked.batch, audio_s=asked.audio_s)
 

@@ -28,7 +28,7 @@ NEAREST: dict[str | tuple[str, ...], tuple[str, ...]] = {
     "optimize/slack_rules.py": ("unit/optimize/test_spot_question.py", "properties/test_spot_*.py"),
     "optimize/training": (
         "unit/optimize/test_training*.py", "unit/api/test_training_*.py", "unit/api/test_host_memory.py",
-        "properties/test_training_laws.py",
+        "unit/compat/test_training_counts.py", "properties/test_training_laws.py",
     ),
     REPLAYING: (
         "unit/simulate/test_c*.py", "unit/simulate/test_f[ai]*.py", "unit/simulate/test_in_front_and_faults.py",

@@ -19,8 +19,8 @@ from gpufleet.accuracy.figures import (
 )
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
+from gpufleet.accuracy.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
 from gpufleet.accuracy.serving import REFUSALS, Setup
-from gpufleet.api.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu

@@ -17,7 +17,7 @@ from gpufleet.accuracy.serving import REFUSALS
 from gpufleet.accuracy.serving_points import MOST_REQUESTS, drawn, spread_of
 from gpufleet.api.planned_replicas import stated_replicas
 from gpufleet.api.pools import AskedPools
-from gpufleet.api.request_runs import MEAN, Replayed, draws_for, generator_of, times_of, together
+from gpufleet.api.request_runs import Replayed, generator_of
 from gpufleet.api.simulated_copies import CopyQuestion
 from gpufleet.api.simulated_fleet import fleet_of_pools, question_of
 from gpufleet.catalog.benchmark_scripts import BenchmarkClient, StartedPools, load_benchmark_scripts
@@ -27,6 +27,7 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import PoolRequest
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.optimize.request_runs import MEAN, draws_for, times_of, together
 from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.cluster import replay

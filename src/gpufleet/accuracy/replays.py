@@ -8,17 +8,11 @@ from dataclasses import replace as changed
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, kv_room_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import REFUSALS, Load, Protocol, Setup, ask, gpus_of, replica_words
-from gpufleet.api.request_runs import (
-    Experiment,
-    Replayed,
-    mean_lengths,
-    mean_running,
-    results_of,
-    together,
-)
+from gpufleet.api.request_runs import Replayed
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 from gpufleet.errors import GpufleetError, OutOfMemory
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.optimize.request_runs import Experiment, mean_lengths, mean_running, results_of, together
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.cluster import Copy
 from gpufleet.units import PERCENT

@@ -14,13 +14,14 @@ from gpufleet.accuracy.loaded_rows import mean_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import compare_with_replay
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, Setup, compare_with_estimate
-from gpufleet.api.request_runs import MEAN, Experiment, draws_for, generator_of
+from gpufleet.api.request_runs import generator_of
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.optimize.request_runs import MEAN, Experiment, draws_for
 from gpufleet.performance.serving import Client
 from gpufleet.simulate.arrivals import burst_times_s
 from gpufleet.simulate.generated import requests_of
@@ -122,7 +123,9 @@ def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
     spreads = (0.0, 0.0) if is_alike else length_spreads(load, setup.engine)
     means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
     draws = [drawn(means, spreads, num, generator_of(i)) for i in range(draws_for(num))]
-    return Experiment(draws, clients, client=starting(load) if is_alike else among_others(load, setup.engine))
+    return Experiment(
+        draws, generator_of, clients, client=starting(load) if is_alike else among_others(load, setup.engine)
+    )
 
 
 def starting(load: Load) -> Client:

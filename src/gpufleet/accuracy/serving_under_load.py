@@ -28,13 +28,14 @@ from gpufleet.accuracy.loaded_rows import (
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import compare_with_replay, quantile_name
 from gpufleet.accuracy.serving import Load, Protocol, Reading, Setup, compare_with_estimate
-from gpufleet.api.request_runs import Experiment, draws_for, generator_of
+from gpufleet.api.request_runs import generator_of
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
 from gpufleet.files import is_file
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.optimize.request_runs import Experiment, draws_for
 from gpufleet.performance.serving import Client
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
@@ -170,7 +171,9 @@ def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> E
     unseen = repeats * -(-num // runs)
     if trace is None and row.whole("num_requests") is None and arrivals.clients is not None:
         unseen += arrivals.clients * client.uncounted_waves
-    return Experiment(draws, arrivals.clients, replicas, unseen, Client(over_http=is_over_http(row)), window_s)
+    return Experiment(
+        draws, generator_of, arrivals.clients, replicas, unseen, Client(over_http=is_over_http(row)), window_s
+    )
 
 
 def is_over_http(row: MeasurementRow) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import fields
 
 import numpy as np
@@ -13,9 +14,11 @@ from gpufleet.architecture.parameters import num_parameters
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
 from gpufleet.domain.training_constants import TrainingMemoryConstants
-from gpufleet.domain.verdict import FITS, TIGHT
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.training import TrainingMemory, training_memory, training_terms
+from gpufleet.optimize.training_changes import Change
 from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, longest_sequence
+from gpufleet.optimize.training_stacks import Alternative
 from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
@@ -124,9 +127,13 @@ def recipe_words(recipe: Recipe) -> str:
 
 
 def training_fit(
-    place: TrainingPlace, changes: list[TrainingChange], otherwise: list[OtherStack], notes: list[str]
+    place: TrainingPlace,
+    changes: Iterable[tuple[Change, TrainingPlace]],
+    too_large: Iterable[tuple[Alternative, TrainingPlace]],
+    notes: list[str],
 ) -> TrainingFit:
-    """The chosen layout with its memory and its step, the most that fits, and what would help."""
+    """The chosen layout with its memory and its step, the most that fits, what would help, and where it is tight."""
+    otherwise = [other_stack(stack, there) for stack, there in too_large]
     q = place.question
     arch, recipe, machine = q.arch, q.recipe, q.machine
     adapter = recipe.adapter
@@ -148,7 +155,7 @@ def training_fit(
         estimate=training_estimate(place.time, q.memory, []),
         host_machine=host_name(place),
         largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
-        changes=changes,
+        changes=[training_change(change, there) for change, there in changes],
         otherwise=otherwise,
         notes=[*notes, *fit_notes(place)],
     )
@@ -169,12 +176,12 @@ def fit_notes(place: TrainingPlace) -> list[str]:
     return [f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}"]
 
 
-def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingChange:
+def training_change(change: Change, place: TrainingPlace) -> TrainingChange:
     """A change with what it takes then."""
     memory = place.memory
     return TrainingChange(
-        change=change,
-        flag=flag,
+        change=change.change,
+        flag=change.flag,
         layout=layout_figures(place.layouts, 0, place.question.arch.num_layers).label,
         verdict=str(memory.verdicts[0]),
         total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
@@ -188,3 +195,17 @@ def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingCha
 def host_name(place: TrainingPlace) -> str:
     """The machine type whose memory holds what lies outside of the GPUs, or has most; empty where nothing does."""
     return "" if place.host is None else place.host.name
+
+
+def other_stack(stack: Alternative, place: TrainingPlace) -> OtherStack:
+    """What other software takes in its best layout."""
+    memory = place.memory
+    return OtherStack(
+        assumed=stack.assumed,
+        otherwise=stack.otherwise,
+        flag=stack.flag,
+        verdict=DOES_NOT_FIT,
+        total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
+        device_bytes=float(memory.device_bytes[0]),
+        is_choice=stack.is_choice,
+    )

@@ -13,7 +13,7 @@ from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.verification import Verification
 
 if TYPE_CHECKING:
-    from gpufleet.api.prepared import Prepared
+    from gpufleet.api.serve_questions import Prepared
     from gpufleet.optimize.demand import Demand
     from gpufleet.pricing.token_price import TokenPrice
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
 from gpufleet.api.envelope import in_full, sources_of
+from gpufleet.api.machine_notes import doubts_of_file
 from gpufleet.api.plan_files import notes_on_file
-from gpufleet.api.price_ends import doubts_of_file
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog

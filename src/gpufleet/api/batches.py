@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from gpufleet.answers.decoder_job import JOB
-from gpufleet.answers.job_plan import JobContext
-from gpufleet.answers.plan_parts import Asked
-from gpufleet.api.answered import answered_job
+from gpufleet.api.answered import planned_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
-from gpufleet.api.envelope import in_full
-from gpufleet.api.input_rows import digest, inputs_of, stated_rows
-from gpufleet.api.jobs import job_of, job_rows
-from gpufleet.api.launches import batch_launches, launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.input_rows import inputs_of, stated_rows
+from gpufleet.api.jobs import job_of, job_rows, spot_plays
+from gpufleet.api.launches import batch_launches
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
-from gpufleet.api.requests import RequestKind, WriterRequest
-from gpufleet.api.serve_questions import (
-    architecture_of,
-    format_rows,
-    model_row,
-    sold_tables,
-    writer_choices,
-)
+from gpufleet.api.serve_questions import architecture_of, format_rows, sold_tables, writer_choices
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
-from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
+from gpufleet.optimize.job import BatchQuestion, Job
 from gpufleet.questions.fields import BatchRequest as BatchRequest
+from gpufleet.questions.fields import RequestKind, WriterRequest
 from gpufleet.results.base import Input
 from gpufleet.results.job import BatchPlan
 
@@ -54,11 +42,7 @@ def plan_batch(
     """
     request = spoken(BatchRequest, request, said)
     asked, tables, read = batch_question(request, load_catalog() if catalog is None else catalog)
-    question = asked.service
-    arch, demand = question.model.arch, question.demand
-    job, solution = solve_promised_batch(asked, calibration_of(tables), is_asked=request.confidence is not None)
-    missed, asked = None if job is asked.job else asked.job.confidence, replace(asked, job=job)
-    inputs = understood(request, question, asked.job)
+    arch, demand = asked.service.model.arch, asked.service.demand
     sliced = [SLICE_NOTE] if request.fractions else []
     of_model = [
         *image_notes(arch),
@@ -67,10 +51,8 @@ def plan_batch(
         *arch.notes,
     ]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand), *of_model]
-    shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
-    plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
-    launches = batch_launches(request.model, asked, solution, len(plan.deployments))
-    return in_full(plan.model_copy(update={"deployments": launched(plan.deployments, launches)}), tables, request)
+    inputs, launches = understood(request, asked.service, asked.job), partial(batch_launches, request.model)
+    return planned_job(JOB, asked, request, tables, inputs, notes, launches)
 
 
 def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestion[Decoder], Catalog, list[str]]:
@@ -99,7 +81,7 @@ def understood(request: BatchRequest, question: WriterQuestion, job: Job) -> lis
     """The question as it was read, each part with its origin."""
     rows = [
         *job_rows(request, job),
-        model_row(question),
+        ("model", "model", question.model.name, True),
         *length_rows(question.demand.workload),
         *format_rows(request, question.model.choices.palette),
         *market_rows(request, question.offers),

@@ -20,7 +20,7 @@ from gpufleet.domain.cold_start import ColdStart, Compiled, ReplicaToStart, Stor
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.gpu_request import GpuRequest, parse_gpus
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.links import usual_machine
 from gpufleet.performance.cold_start import cold_start
 from gpufleet.results.base import Input
@@ -53,7 +53,7 @@ def cold_start_of(
     ['process', 'weights', 'compilation', 'warm-up']
     """
     tables = load_catalog() if catalog is None else catalog
-    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    arch = model_asked(model, shipped_architecture)
     asked, profile = parse_gpus(gpus), find_engine(usual_engine(arch) if engine is None else engine)
     gpu = resolve_gpu(tables, asked.name).accelerator
     machine = None if instance is None else machine_of(tables, instance, gpu)

@@ -9,12 +9,11 @@ from typing import Any
 from gpufleet.answers.other_machines import best_of, rate_ranges
 from gpufleet.answers.plan_parts import refusals
 from gpufleet.api.envelope import in_full
+from gpufleet.api.machine_notes import doubts_of, doubts_of_file
+from gpufleet.api.market import refuse_too_old
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.plan_files import notes_on_file, plan_in
-from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import doubts_of, doubts_of_file
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import sold_tables
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.api.spoken import spoken
@@ -25,6 +24,7 @@ from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.dated import writer_with_rejections
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.records import dataclass
 from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan

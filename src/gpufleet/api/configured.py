@@ -1,22 +1,20 @@
-"""One replica as it is asked for: its names read, its formats, layout and link checked."""
+"""One replica as it is asked for: names read, its engine as it was started, formats, layout and link checked."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from gpufleet.api.demands import length_rows
-from gpufleet.api.machine_links import gpus_of_machine, is_through_host, link_note, link_of, link_rows
-from gpufleet.api.remarks import (
-    across_machines,
-    remarks_on_replica,
-    stages_take_turns,
-    widened_formats,
-)
-from gpufleet.catalog.engines import engines_that_implement
+from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
@@ -26,20 +24,25 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.layout.feasible import refusal
+from gpufleet.layout.stated import stated_layout
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
+from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.questions.estimate import CopyQuestion
+from gpufleet.performance.serving import Client
+from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.units import in_full
+from gpufleet.units import GB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
-MOST_DEVICES = 4096
+Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
+"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,10 @@ def configured(
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
-    layout = checked_layout(arch, weights, *parts, machine, by_layer=engine.splits_by_layer)
+    layout = stated_layout(*parts, machine, by_layer=engine.splits_by_layer)
+    reason = refusal(arch, layout, weights)
+    if reason:
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     said = [
         gpu.note,
@@ -138,60 +144,6 @@ def runnable_kv(
     return asked
 
 
-def checked_layout(
-    arch: Architecture,
-    weights: WeightFormat,
-    number: int,
-    tp: int | None,
-    pp: int,
-    ep: int | None,
-    attention_dp: int,
-    gpus_per_machine: int,
-    *,
-    by_layer: bool = False,
-) -> Layout:
-    """The stated layout; a rule that it breaks is Infeasible.
-
-    Where nothing is stated, TP over the GPUs of a machine and a stage on each of several, or pipeline stages in
-    engines that split `by_layer`.
-    """
-    for name, parts in (
-        ("pp", pp),
-        ("attention_dp", attention_dp),
-        ("tp", 1 if tp is None else tp),
-        ("ep", 1 if ep is None else ep),
-    ):
-        if not 1 <= parts <= MOST_DEVICES:
-            raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
-    if by_layer and tp is None:
-        tp, pp = 1, number if pp * attention_dp == 1 else pp
-    if tp is None and pp == 1:
-        pp = fewest_stages(number, attention_dp, gpus_per_machine)
-    tensor = tp or max(number // (pp * attention_dp), 1)
-    stage = tensor * attention_dp
-    if stage % (ep or 1):
-        raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
-    layout = Layout(tensor, pp, ep or 1, attention_dp)
-    if layout.num_devices != number:
-        found = f"{layout.label} is {layout.num_devices} of {number}"
-        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
-        raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
-    reason = refusal(arch, layout, weights)
-    if reason:
-        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
-    return layout
-
-
-def fewest_stages(number: int, attention_dp: int, gpus_per_machine: int) -> int:
-    """Stages that GPUs make up of which each has a machine; one where none do.
-
-    >>> [fewest_stages(number, 1, 8) for number in (8, 12, 16, 17)]
-    [1, 2, 2, 17]
-    """
-    stages = range(1, number // attention_dp + 1)
-    return next((s for s in stages if number % (s * attention_dp) == 0 and number // s <= gpus_per_machine), 1)
-
-
 def one_candidate(
     tables: Catalog,
     gpu: Accelerator,
@@ -228,3 +180,88 @@ def understood(workload: Workload, load: Load) -> list[Input]:
         (load.scenario.replace("_", " "), load.scenario, in_full(load.amount), True),
     ]
     return [Input(name=name, value=value, origin="given" if said else "default") for name, _, value, said in rows]
+
+
+def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
+    """The link between the GPUs of a copy, where there are several, and whose it is."""
+    if layout.num_devices == 1:
+        return []
+    is_pcie, bytes_per_s = link_of(tables, gpu, layout, instance)
+    machine = gpus_of_machine(tables, gpu, instance)
+    if layout.devices_per_stage > machine:
+        machines = math.ceil(layout.devices_per_stage / machine)
+        value = f"{machines} machines of {machine} GPUs, their network at {bytes_per_s / GB:g} GB/s"
+    else:
+        value = f"{instance or 'any machine'}, {link_words(is_pcie, bytes_per_s)}"
+    return [Input(name="link", value=value, origin="given" if instance else "default")]
+
+
+def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
+    """That the usual machine has another link than the one that was taken where no machine was named."""
+    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
+    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
+        return None
+    words = link_words(*link_of_instance(usual, gpu, layout))
+    return (
+        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
+        f"--instance {usual.name}"
+    )
+
+
+def link_words(is_pcie: bool, bytes_per_s: float) -> str:
+    """A link as people call it.
+
+    >>> link_words(True, 32e9)
+    'PCIe at 32 GB/s'
+    """
+    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
+
+
+def started_of(asked: CopyQuestion) -> Started:
+    """How the engine of a copy is started."""
+    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
+
+
+def client_of(asked: EstimateRequest) -> Client:
+    """The client of an estimate, and how it had the engine started to look for requests."""
+    return Client(
+        asked.waves or math.inf,
+        0.0 if is_of_one_length(asked) else asked.length_spread,
+        asked.poll_interval_steps,
+        asked.gather_steps,
+        asked.batch_wait_steps,
+        asked.batch_wait_ratio,
+    )
+
+
+def is_of_one_length(asked: EstimateRequest) -> bool:
+    """Whether all requests were said to have the same numbers of tokens.
+
+    >>> is_of_one_length(EstimateRequest("llama-3.1-8b", "H100", input_tokens=1000, output_tokens=200, concurrency=8))
+    False
+    """
+    both = (asked.input_tokens, asked.output_tokens)
+    return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
+
+
+def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+    """The engine as its version behaves, started as stated."""
+    return _engine(find_engine(name), name, version, limits)
+
+
+@lru_cache(maxsize=64)
+def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
+    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
+
+    Another overlay is another `read` profile, and is not answered from memory.
+    """
+    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
+    kept_to = checked_fraction(memory_fraction)
+    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+
+
+def checked_fraction(memory_fraction: float | None) -> float | None:
+    """The share of memory that an engine is told to keep to, if any."""
+    if memory_fraction is not None and not 0 < memory_fraction <= 1:
+        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
+    return memory_fraction

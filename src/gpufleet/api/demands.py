@@ -7,23 +7,32 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
-from gpufleet.api.lengths import checked_lengths
-from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.provider_classes import most_easily_had
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
+from gpufleet.domain.token_counts import MOST_TOKENS, AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
 from gpufleet.optimize.sensible import SensibleSize
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
-from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, DEFAULT_STEADY, PlanRequest
+from gpufleet.questions.fields import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_HEADROOM,
+    DEFAULT_STEADY,
+    MOST_ROWS,
+    PlanRequest,
+    RequestKind,
+    ServeRequest,
+    ServiceRequest,
+    WriterRequest,
+)
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, Bounds, in_full
 
@@ -239,13 +248,9 @@ def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
     if isinstance(tokens, TokenCounts) and not tokens.is_alike and not isinstance(tokens, AssumedCounts):
         middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
-        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
+        longest = f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
+        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest}"
     return in_full(mean_of(tokens))
-
-
-def longest_words(tokens: TokenCounts) -> str:
-    """The longest, where it is known."""
-    return f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
 
 
 def demand_notes(demand: Demand) -> list[str]:
@@ -259,13 +264,9 @@ def demand_notes(demand: Demand) -> list[str]:
 def assumed_lengths(classes: Sequence[RequestClass]) -> list[InputRow]:
     """How lengths of which only the mean was said are taken to spread, as in published traces."""
     both = [(c.input_tokens, "in") for c in classes] + [(c.output_tokens, "out") for c in classes]
-    said = [f"{t.at('p95'):,.0f} {which}" for t, which in both if is_assumed_to_differ(t)]
+    assumed_ones = [(t, which) for t, which in both if isinstance(t, AssumedCounts) and not t.is_alike]
+    said = [f"{t.at('p95'):,.0f} {which}" for t, which in assumed_ones]
     return [("spread of lengths", "lengths", f"p95 {', '.join(said)}", False)] if said else []
-
-
-def is_assumed_to_differ(counts: TokenCounts) -> bool:
-    """Whether only the mean was said of requests that are not all alike."""
-    return isinstance(counts, AssumedCounts) and not counts.is_alike
 
 
 def failure_notes(demand: Demand) -> list[str]:
@@ -277,3 +278,17 @@ def failure_notes(demand: Demand) -> list[str]:
     if demand.zones > 1:
         notes.append(f"The headroom holds even if one of {demand.zones} zones fails; prices are those of one region")
     return notes
+
+
+def refuse_rows(rows: int) -> None:
+    """Refuse a number of rows that no page holds."""
+    if not 1 <= rows <= MOST_ROWS:
+        raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
+
+
+def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
+    """Tokens of a request: one at least, and not absurd."""
+    for name, tokens in (("input", input_tokens), ("output", output_tokens)):
+        if not 1 <= tokens <= MOST_TOKENS:
+            raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
+    return Lengths(float(input_tokens), float(output_tokens))

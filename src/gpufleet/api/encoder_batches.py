@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from gpufleet.answers.encoder_plans import JOB
-from gpufleet.answers.job_plan import JobContext
-from gpufleet.answers.plan_parts import Asked
-from gpufleet.api.answered import answered_job
+from gpufleet.api.answered import planned_job
 from gpufleet.api.demands import checked_headroom, headroom_row
-from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
-from gpufleet.api.encoder_launches import job_launches
-from gpufleet.api.envelope import in_full
-from gpufleet.api.input_rows import digest, inputs_of
-from gpufleet.api.jobs import job_of, job_rows
-from gpufleet.api.launches import launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows, job_launches
+from gpufleet.api.input_rows import inputs_of
+from gpufleet.api.jobs import job_of, job_rows, spot_plays
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
-from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
+from gpufleet.optimize.job import BatchQuestion, Job
 from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
@@ -58,12 +50,7 @@ def plan_encoder_batch(
     plays = spot_plays(tables, market.offers, job.deadline_s)
     question = BatchQuestion(service, job, load_interruptions(), plays, request.rows)
     inputs, notes = understood(request, choices, job), [*choices.notes, *request.notes]
-    kept, solution = solve_promised_batch(question, calibration_of(tables), is_asked=request.confidence is not None)
-    missed = None if kept is job else job.confidence
-    asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows, missed)
-    plan = answered_job(JOB, JobContext.of(replace(question, job=kept), solution), asked, tables)
-    launches = job_launches(request.model, solution, len(plan.deployments))
-    return in_full(plan.model_copy(update={"deployments": launched(plan.deployments, launches)}), tables, request)
+    return planned_job(JOB, question, request, tables, inputs, notes, partial(job_launches, request.model))
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

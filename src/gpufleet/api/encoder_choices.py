@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from os import PathLike
-
-from gpufleet.api.encoders import (
-    asked_tower,
-    beams_of,
-    beyond_training,
-    formats_of,
-    pass_size,
-    runnable,
-    runtime_on,
-)
+from gpufleet.api.demands import refuse_rows
+from gpufleet.api.encoders import Model, copy_launch, runtime_on
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.market import Market, market_of
-from gpufleet.api.requests import refuse_rows
+from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import chosen_runtime
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.runtime import Runtime
-from gpufleet.inputs.model_config import read_encoder
+from gpufleet.inputs.model_config import encoder_asked
 from gpufleet.memory.encoder import PassSize
-from gpufleet.optimize.copies.encoder import Encoder
+from gpufleet.optimize.copies.encoder import Encoder, EncoderCopies, EncoderServeSolution
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.optimize.encoder_inputs import asked_tower, beams_of, beyond_training, formats_of, pass_size, runnable
+from gpufleet.optimize.job import BatchQuestion, BatchSolution
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
+from gpufleet.results.base import Launch
 
 OF_CPU = "on the CPU is not in these figures"
 NOT_TIMED = {
@@ -48,11 +42,12 @@ class EncoderChoices:
 def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     """Names resolved, input checked, and the copies that may be tried on each GPU."""
     refuse_rows(request.rows)
-    model = encoder_of(request.model)
+    model = encoder_asked(request.model, shipped_encoder)
     runtime = chosen_runtime(request.engine, model, formats=formats_of(request.precision or ()))
     tower = asked_tower(model, request.input_tokens)
     beams = beams_of(model, tower, runtime, request.beams)
-    size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams)
+    spoken = load_habits().spoken_tokens_per_s.value
+    size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams, spoken)
     market = market_of(request, tables)
     encoders = on_every_gpu(model, tower, runtime, size, request, market, tables)
     said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])
@@ -63,11 +58,6 @@ def not_timed(tower: Tower, runtime: Runtime) -> str | None:
     """What the CPU does with an input and no time is counted for; recordings are read in time where it was fitted."""
     is_timed = tower.takes is Takes.WINDOW and runtime.speech is not None
     return None if is_timed else NOT_TIMED.get(tower.takes)
-
-
-def encoder_of(model: str | PathLike[str] | EncoderModel) -> EncoderModel:
-    """The model of a request, read where it is a name or a path."""
-    return model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
 
 
 def on_every_gpu(
@@ -110,3 +100,29 @@ def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[Input
         rows.append(("beams", "beams", f"{q.size.beams}", r.beams is not None))
     engines = ", ".join(dict.fromkeys(encoder.runtime.name for encoder in choices.model.questions))
     return [*rows, ("engine", "engine", engines, r.engine), ("weights", "precision", formats, r.precision)]
+
+
+def service_launches(model: Model, solution: EncoderServeSolution, count: int) -> list[Launch | None]:
+    """How a copy of each of the first `count` deployments of a service is started."""
+    copies, placements = solution.copies.all, [p.placement for p in solution.ranked[:count]]
+    return [
+        copy_launch(
+            model,
+            copies[p.row].question,
+            copies[p.row].full_batch,
+            per_machine=round(p.replicas / p.instance_count),
+            is_service=True,
+        )
+        for p in placements
+    ]
+
+
+def job_launches(
+    model: Model, _: BatchQuestion[Encoder], solution: BatchSolution[EncoderCopies], count: int
+) -> list[Launch | None]:
+    """How a copy of each of the first `count` deployments of a job is started."""
+    copies, batches = solution.copies.all, solution.rates.best_batch
+    return [
+        copy_launch(model, copies[p.row].question, float(batches[p.row]), per_machine=round(p.replicas / p.machines))
+        for p in solution.ranked[:count]
+    ]

@@ -10,13 +10,11 @@ from gpufleet.answers.plan_parts import Asked
 from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, sensible_size, slo_of, with_slack
-from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
-from gpufleet.api.encoder_launches import service_launches
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows, service_launches
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
 from gpufleet.api.launches import launched
-from gpufleet.api.market import market_rows
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of, load_hosts
 from gpufleet.catalog.load import Catalog, load_catalog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
@@ -11,38 +12,45 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.configured import as_said, configured, understood
-from gpufleet.api.demands import image_tokens, mean_of, workload_of
+from gpufleet.api.configured import as_said, client_of, configured, started_engine, started_of, understood
+from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
-from gpufleet.api.lengths import checked_lengths
-from gpufleet.api.peer_access import peer_note, peer_rows, with_peer_access
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
-from gpufleet.api.requests import RequestKind
 from gpufleet.api.spoken import spoken
-from gpufleet.api.started_engines import client_of, started_engine, started_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
 from gpufleet.catalog.engines import usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
-from gpufleet.errors import OutOfMemory, UsageError
-from gpufleet.inputs.gpu_request import PoolRequest, parse_gpus
-from gpufleet.inputs.model_config import read_model
-from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
+from gpufleet.inputs.gpu_request import PoolRequest, gpus_said
+from gpufleet.inputs.model_config import model_asked
+from gpufleet.optimize.estimate import (
+    EVERY_FIGURE,
+    MOST_SEQUENCES,
+    EstimateQuestion,
+    EstimateSolution,
+    Load,
+    solve_estimate,
+)
 from gpufleet.questions.estimate import EstimateRequest
+from gpufleet.questions.fields import RequestKind
+from gpufleet.report.numbers import duration
+from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GIB
 
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
-MOST_SEQUENCES = 10**6
 ONE_COPY = (None, 1, None, 1)
 
 
@@ -75,7 +83,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
 
         return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
     model = asked.model
-    read = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    read = model_asked(model, shipped_architecture)
     arch = with_images(read, asked.images)
     engine = usual_engine(arch) if asked.engine is None else asked.engine
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
@@ -90,8 +98,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
-    assert asked.gpus is not None, "one copy has its GPUs"
-    name, number = asked.gpus if isinstance(asked.gpus, tuple) else _parsed(str(asked.gpus))
+    name, number = gpus_said(asked.gpus)
     tables = with_peer_access(tables, [resolve_gpu(tables, name).accelerator.name], asked.peer_to_peer)
     replica = configured(tables, arch, name, profile, (number, *ranks), *formats, asked.instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
@@ -200,12 +207,6 @@ def what_is_missing(solution: EstimateSolution) -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=256)
-def _parsed(gpus: str) -> tuple[str, int]:
-    request = parse_gpus(gpus)
-    return request.name, request.number
-
-
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:
     """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
     return (math.inf if requests is None else requests) if full_queue else None
@@ -223,3 +224,42 @@ def checked_load(concurrency: float | None, rate: float | None, batch: float | N
     if not amount > 0 or (amount > MOST_SEQUENCES and scenario != "full_queue"):
         raise UsageError(f"the load must be from above 0 to {MOST_SEQUENCES:,}", found=amount)
     return Load(scenario, float(amount))
+
+
+def has_peer_access(candidates: Candidates) -> bool:
+    """Whether the GPUs of the first candidate reach each other without the host."""
+    gpu = candidates.palette.accelerators[int(candidates.accelerator[0])]
+    return gpu.peer_to_peer and not candidates.through_host[0]
+
+
+def is_asked_over_pcie(candidates: Candidates) -> bool:
+    """Whether a copy of the first candidate exchanges anything over PCIe."""
+    return bool(candidates.link_is_pcie[0]) and int(candidates.devices_per_stage[0]) > 1
+
+
+def peer_rows(candidates: Candidates, said: bool | None) -> list[Input]:
+    """Whether its GPUs reach each other without the host, where they exchange anything over PCIe."""
+    if not is_asked_over_pcie(candidates):
+        return []
+    origin = "default" if said is None else "given"
+    return [Input(name="peer_to_peer", value="on" if has_peer_access(candidates) else "off", origin=origin)]
+
+
+def peer_note(candidates: Candidates, said: bool | None, otherwise: Callable[[bool], ServingEstimate]) -> list[str]:
+    """The time per token with the other access, where nobody said which there is; `otherwise` estimates with one."""
+    if said is not None or not is_asked_over_pcie(candidates):
+        return []
+    has_access = has_peer_access(candidates)
+    try:
+        other = f"TPOT is {duration(otherwise(not has_access).tpot_s.value)}"
+    except GpufleetError:
+        other = "this load is not held"
+    if has_access:
+        return [
+            "The GPUs are taken to reach each other over PCIe without the host, which many virtual machines do not "
+            f"allow: without it {other} (--peer-to-peer off)"
+        ]
+    return [
+        "The drivers or hosts of these GPUs make them exchange through the memory of the host: where they reach each "
+        f"other without it {other} (--peer-to-peer on)"
+    ]

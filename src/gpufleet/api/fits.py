@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -12,32 +11,35 @@ from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.api.spoken import heard
-from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
 from gpufleet.catalog.engines import engines_that_implement, load_engines, usual_engine
+from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
-from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import BF16, FP8, Precision, WeightFormat
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.model_config import read_model
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
-from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report, unsupported
+from gpufleet.optimize.fit import (
+    FitQuestion,
+    FitReport,
+    best_placement,
+    caches_to_compare,
+    fit_report,
+    formats_to_compare,
+    unsupported,
+)
 from gpufleet.optimize.links import largest_machine
 from gpufleet.questions.fit import FitRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB
-
-ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
-WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
 
 
 def fit(
@@ -88,30 +90,6 @@ def fit(
     launch = fit_launch(asked.model, report)
     answer = fit_result(report, fit_inputs(question, asked), notes).model_copy(update={"launch": launch})
     return in_full(answer, tables, asked)
-
-
-def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
-    """The asked format, the checkpoint's own, and smaller ones that the engine runs on this accelerator."""
-    arch, q = question.arch, question
-    limit_bytes = WORTHWHILE_RATIO * weights_bytes(arch, arch.weights)
-    smaller = [w for label in ALTERNATIVE_FORMATS if weights_bytes(arch, w := weight_format(arch, label)) < limit_bytes]
-    runnable = [w for w in smaller if weight_refusal(q.engine, q.accelerator, w) is None]
-    return list({w.name: w for w in (q.weights, arch.weights, *runnable)}.values())
-
-
-def caches_to_compare(question: FitQuestion) -> list[Precision]:
-    """The asked KV format, and those of 16 and 8 bits that the engine runs on this accelerator."""
-    q = question
-    runnable = [kv for kv in (BF16, FP8) if kv_refusal(q.engine, q.accelerator, kv, q.arch) is None]
-    return list(dict.fromkeys((q.kv, *runnable)))
-
-
-def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offer]:
-    """The cheapest on-demand machine with at least that many of this accelerator; GPUs left over are paid for."""
-    wanted = OfferFilter(accelerators={accelerator.name}, price_kinds={PriceKind.ON_DEMAND})
-    offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
-    sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
-    return {number: offer for size, offer in sizes for number in range(1, size + 1)}
 
 
 def fit_notes(question: FitQuestion) -> list[str]:

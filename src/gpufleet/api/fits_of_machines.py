@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
-from gpufleet.api.fits import ALTERNATIVE_FORMATS
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.engines import DEFAULT_ENGINE
@@ -15,9 +11,8 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spoken_machines import SpokenMachines, parse_spoken
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.precision import WeightFormat
-from gpufleet.domain.precision_labels import kv_precision, weight_format
-from gpufleet.optimize.fit import FitQuestion, Placement, best_placement
+from gpufleet.domain.precision_labels import kv_precision, own_and_lower
+from gpufleet.optimize.fit import FitQuestion, copies_of
 from gpufleet.results.machine_fits import MachineFits, ModelOnMachines
 from gpufleet.units import parse_tokens
 
@@ -53,7 +48,7 @@ def on_machines(
     arch: Architecture, gpu: Accelerator, said: SpokenMachines, context_tokens: float, engine: str
 ) -> ModelOnMachines | None:
     """A model in the first of its formats that fits a machine, as so many copies as hold most users."""
-    for weights in formats_of(arch):
+    for weights in own_and_lower(arch):
         profile = engine_of_version(engine)
         kv = kv_precision(weights, profile)
         question = FitQuestion(arch, gpu, said.gpus, profile, weights, kv, context_tokens, gpus_per_machine=said.gpus)
@@ -72,18 +67,3 @@ def on_machines(
                 users=users * said.machines,
             )
     return None
-
-
-def formats_of(arch: Architecture) -> Sequence[WeightFormat]:
-    """The checkpoint's own format, then lower ones."""
-    lower = [weight_format(arch, label) for label in ALTERNATIVE_FORMATS]
-    return list({w.name: w for w in (arch.weights, *lower)}.values())
-
-
-def copies_of(question: FitQuestion) -> Iterator[tuple[int, Placement]]:
-    """Copies of a machine by the GPUs of each: powers of two, and all."""
-    sizes = {2**n for n in range(question.num_gpus.bit_length())} | {question.num_gpus}
-    for size in sorted(n for n in sizes if n <= question.num_gpus):
-        placement = best_placement(replace(question, num_gpus=size))
-        if placement is not None and placement.fits:
-            yield question.num_gpus // size, placement

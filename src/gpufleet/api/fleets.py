@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -14,10 +14,9 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
+from gpufleet.api.machine_notes import doubts_of
 from gpufleet.api.plans import answered
-from gpufleet.api.prepared import Prepared, prepare
-from gpufleet.api.price_ends import doubts_of
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import Prepared, prepare
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
@@ -25,10 +24,12 @@ from gpufleet.optimize.copies.decoder import SolvedWriter
 from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.together import Group, Together, planned_together
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.encoders import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan
 
+P = TypeVar("P", bound=ServicePlan)
 MOST_MODELS = 20
 SHARING = (
     "Models share machines only where all of their replicas fit the same offer; latency is computed with "
@@ -125,9 +126,7 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
     if priced == solution.ranked[0]:
         return plan
     answer = deployment(encoder_plans.SERVICE, Context.of(question, solution), priced)
-    others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    beside: dict[str, Any] = {"certainty": [], "for_certainty": None, "notes": [*plan.notes, gives_way(plan)]}
-    return plan.model_copy(update={"deployments": [answer, *others], **beside})
+    return with_answer(plan, answer)
 
 
 def gives_way(plan: ServicePlan) -> str:
@@ -147,19 +146,15 @@ def on_own_machines(
         return plan
     alone = deployment(decoder_service.SERVICE, Context.of(question, solution), priced)
     [answer] = launched([alone], serve_launches(request.model, question, solution, [priced]))
+    return with_answer(plan, answer, flips=None, mix=None, looser_limits=[], levers=[], edges=[])
+
+
+def with_answer(plan: P, answer: RentedService, **of_its_own: object) -> P:
+    """The plan with other machines as its answer, and nothing more that was said of those that it had."""
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    changed = {
-        "deployments": [answer, *others],
-        "flips": None,
-        "mix": None,
-        "looser_limits": [],
-        "levers": [],
-        "edges": [],
-        "certainty": [],
-        "for_certainty": None,
-        "notes": [*plan.notes, gives_way(plan)],
-    }
-    return plan.model_copy(update=changed)
+    notes = [*plan.notes, gives_way(plan)]
+    said = {"deployments": [answer, *others], "certainty": [], "for_certainty": None, "notes": notes}
+    return plan.model_copy(update={**of_its_own, **said})
 
 
 def key_of_row(d: RentedService) -> tuple[str, str, str]:

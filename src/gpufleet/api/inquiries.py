@@ -8,7 +8,7 @@ from gpufleet.answers.decoder_service import front_of
 from gpufleet.answers.levers import flips_of
 from gpufleet.answers.other_machines import best_of, needed_to_serve, price_to_win
 from gpufleet.answers.plan_parts import refusals
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.token_prices import api_of

@@ -12,15 +12,15 @@ from gpufleet.answers.job_regions import JobFacts, job_region_plan
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
 from gpufleet.api.job_ways import data_bytes, results_bytes, ways_of, weights_bytes
-from gpufleet.api.market import offer_filter, offers_of
+from gpufleet.api.jobs import spot_plays
+from gpufleet.api.machine_notes import doubts_of, ending_soon
+from gpufleet.api.market import offer_filter, refuse_too_old
 from gpufleet.api.mixes import quota_of
 from gpufleet.api.plan_files import notes_on_file
-from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import doubts_of, ending_soon
-from gpufleet.api.regions import dearest_egress, egress_usd_per_gb, facts_of, known_areas, refuse_unknown_year
+from gpufleet.api.regions import facts_of, refuse_unknown_year
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
-from gpufleet.catalog.areas import regions_in
+from gpufleet.catalog.areas import known_areas, regions_in
+from gpufleet.catalog.egress import dearest_egress, egress_usd_per_gb
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import OfferFilter, allows, unpriced
@@ -28,6 +28,7 @@ from gpufleet.catalog.schema import Availability
 from gpufleet.catalog.sites import grid_carbon, load_site_figures, power_usage, spread_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.user_places import regions_by_word
+from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import Infeasible, UnknownName
 from gpufleet.inputs.plan_file import OF_JOBS, read_job_plan
@@ -109,12 +110,12 @@ class Placing:
     @cached_property
     def sold(self) -> list[Offer]:
         """All that may be rented, of whatever machine type."""
-        return offers_of(self.asked, self.tables, self.wanted)
+        return asked_prices(self.tables, self.wanted, self.asked.price_change)
 
     @cached_property
     def own_offers(self) -> list[Offer]:
         """Offers of machine types of the plan, at prices of every kind."""
-        every = offers_of(self.asked, self.tables, replace(self.wanted, price_kinds=None))
+        every = asked_prices(self.tables, replace(self.wanted, price_kinds=None), self.asked.price_change)
         return [offer for offer in every if self.ways_on(offer)]
 
     @cached_property

@@ -1,14 +1,27 @@
-"""From a request to a job: how much work, by when, on how many machines, for how much and how often, checked."""
+"""From a request to a job: how much work, by when, for how much and how often, checked; what plays it on spot."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import lru_cache, partial
+
+import numpy as np
 
 from gpufleet.api.demands import checked_confidence
 from gpufleet.api.input_rows import InputRow, stated_rows
+from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.spot_availability import load_availability_fit
+from gpufleet.catalog.spot_jobs import load_job_habits
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.interruption import USUAL_SEED, USUAL_ZONES
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.optimize.drawn_markets import DrawnMarkets
 from gpufleet.optimize.job import MOST_MACHINES, Job
+from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.questions.fields import JobRequest as JobRequest
+from gpufleet.simulate.spot_availability import drawn_zones
 from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 
 DEFAULT_STARTUP_S, LONGEST_S = 10 * MINUTE, HOURS_PER_YEAR * HOUR
@@ -72,3 +85,23 @@ def job_rows(request: JobRequest, job: Job) -> list[InputRow]:
 def in_days(seconds: float) -> str:
     """Days beside hours, where they are whole."""
     return f" ({seconds / DAY:g} days)" if seconds % DAY == 0 and seconds > DAY else ""
+
+
+def spot_plays(tables: Catalog, offers: Iterable[Offer], deadline_s: float) -> SpotPlays | None:
+    """What plays jobs until their deadline; None where nothing is on spot, or nothing has to be done by any time."""
+    clouds = {offer.cloud for offer in offers if offer.price_kind is PriceKind.SPOT}
+    if not clouds or math.isinf(deadline_s):
+        return None
+
+    def steady() -> list[Offer]:
+        return matching_offers(tables, OfferFilter(clouds=clouds, price_kinds=[PriceKind.ON_DEMAND]))
+
+    return SpotPlays(usual_markets(), deadline_s, steady)
+
+
+@lru_cache(maxsize=1)
+def usual_markets() -> DrawnMarkets:
+    """The markets that play all plans of a process, drawn as `spot` draws them where nobody says anything."""
+    fit, ratio = load_availability_fit(), load_job_habits().planned_restart_ratio
+    zones = partial(drawn_zones, fit=fit, num_zones=USUAL_ZONES)
+    return DrawnMarkets(fit, ratio, zones, USUAL_ZONES, partial(np.random.default_rng, USUAL_SEED))

@@ -17,7 +17,7 @@ from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.envelope import judged
 from gpufleet.api.plans import answered_beside_today
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.api.verification import broken_limits, enough_replicas, machines_with_spares, ways_to_arrive
 from gpufleet.domain.requests import Requests
 from gpufleet.optimize.demand import Demand

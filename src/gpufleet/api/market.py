@@ -1,32 +1,32 @@
-"""What may be rented under a question's request: offers with prices, and the machine types they are of."""
+"""What may be rented under a question's request: offers with prices, machine types, and those without a price."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from gpufleet.api.input_rows import InputRow
-from gpufleet.api.missing_prices import missing_notes, no_price
-from gpufleet.api.requests import PlanRequest
-from gpufleet.api.what_if import asked_prices, change_words
 from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
+from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.missing_prices import is_sold_so, least_usd_per_gpu_hour, missing_notes, no_price
+from gpufleet.catalog.price_age import refuse_old_prices
 from gpufleet.catalog.provider_classes import class_of, clouds_of_providers
-from gpufleet.catalog.query import (
-    OfferFilter,
-    resolve_cloud,
-    resolve_gpu,
-)
+from gpufleet.catalog.query import OfferFilter, resolve_cloud, resolve_gpu
 from gpufleet.catalog.slices import slices_of
 from gpufleet.catalog.spoken_machines import owned_notes
+from gpufleet.catalog.what_if import asked_prices, change_words
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind, price_kind
 from gpufleet.errors import UsageError
-from gpufleet.optimize.dated import dated_or_all
+from gpufleet.optimize.copies.protocol import Copies
+from gpufleet.optimize.dated import dated_or_all, unpriced
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
-from gpufleet.optimize.placement import Placement
-from gpufleet.questions.fields import MarketRequest
+from gpufleet.optimize.placement import Placement, over_hours
+from gpufleet.optimize.service import AnyQuestion, ServeSolution
+from gpufleet.questions.fields import MarketRequest, PlanRequest, ServiceRequest
 from gpufleet.records import dataclass
+from gpufleet.results.plan import MissingPrice
 
 EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
@@ -45,20 +45,16 @@ def market_of(request: PlanRequest, tables: Catalog) -> Market:
     """What may be rented; DataMissing where nothing has a known price."""
     gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
     wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in offers_of(request, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    matching = asked_prices(tables, wanted, request.price_change)
+    offers = tuple(o for o in matching if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
     read = [gpu.note for gpu in gpus if gpu.note]
     left_out = region_notes(tables, wanted, regions_asked(request, tables).areas)
     what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(request, offers)]
-    missing = missing_notes(tables, wanted, kinds_named(request), offers)
+    missing = missing_notes(tables, wanted, [price_kind(name) for name in request.pricing or ()], offers)
     notes = (*read, *left_out, *what_if, *missing, *owned_notes(request.owned or ()))
     return Market(offers, machines(tables, wanted), notes)
-
-
-def offers_of(request: MarketRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
-    """Offers that match, at the prices that are asked about: those known here, or rented machines dearer or cheaper."""
-    return asked_prices(tables, wanted, request.price_change)
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -116,11 +112,6 @@ def kinds_asked(request: MarketRequest) -> Sequence[str]:
     return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
-def kinds_named(request: MarketRequest) -> list[PriceKind]:
-    """The price kinds that somebody asked for by name."""
-    return [price_kind(name) for name in request.pricing or ()]
-
-
 def kind_words(request: PlanRequest, offers: Sequence[Offer]) -> str:
     """The price kinds as they were read; one's own machines only where there are any."""
     sold = {offer.price_kind.value for offer in offers}
@@ -155,5 +146,54 @@ def best_on_spot(request: PlanRequest, placements: Sequence[Placement], tables: 
     if request.pricing or request.may_use_spot:
         return None
     wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
-    offers = dated_or_all(offers_of(request, tables, wanted))
+    offers = dated_or_all(asked_prices(tables, wanted, request.price_change))
     return next(iter(best_of_each_type(rank(placements, offers))), None)
+
+
+def refuse_too_old(request: MarketRequest, offers: Sequence[Offer]) -> None:
+    """Raise when any of these prices is older than the request allows."""
+    if request.max_price_age_s is not None:
+        refuse_old_prices(offers, request.max_price_age_s, request.today or current_date())
+
+
+def missing_prices(
+    question: AnyQuestion, solution: ServeSolution[Copies], request: ServiceRequest, tables: Catalog
+) -> list[MissingPrice]:
+    """What would be the answer at a price that somebody asks for its GPU, of each cloud and GPU the cheapest so.
+
+    Those first that may cost most per GPU.
+    """
+    if not solution.ranked:
+        return []
+    kinds = [price_kind(name) for name in kinds_asked(request)]
+    wanted = offer_filter(request, tables, None)
+    sold = [p for p in unpriced(question, solution) if is_sold_so(p.instance, wanted, tables)]
+    found = list(could_win(sold, solution.ranked[0].counted_usd_per_hour, kinds, tables))
+    best = {(m.cloud, m.gpu): m for m in sorted(found, key=known_usd_per_hour, reverse=True)}
+    return sorted(best.values(), key=lambda m: (-m.wins_below_usd_per_hour / m.gpus_per_instance, m.instance))
+
+
+def known_usd_per_hour(m: MissingPrice) -> tuple[float, str]:
+    """What as many of its GPUs cost at the least that anybody asks for one."""
+    return m.instance_count * m.least_known_usd_per_hour, m.instance
+
+
+def could_win(
+    placements: list[Placement], answer_usd_per_hour: float, kinds: Collection[PriceKind], tables: Catalog
+) -> Iterator[MissingPrice]:
+    """Machines that would cost less than the answer at the least that anybody asks for their GPUs."""
+    for p in placements:
+        gpu, gpus = p.instance.accelerator, p.instance.gpu_count
+        paid = over_hours(p.busy_ratio, p.instance_count, p.quiet_instance_count)
+        wins_below = answer_usd_per_hour / (float(paid) * p.doubt_ratio)
+        known = least_usd_per_gpu_hour(gpu, kinds, tables)
+        if known is not None and gpus * known < wins_below:
+            yield MissingPrice(
+                cloud=p.instance.cloud,
+                instance=p.instance.name,
+                instance_count=p.instance_count,
+                gpu=gpu,
+                gpus_per_instance=gpus,
+                wins_below_usd_per_hour=wins_below,
+                least_known_usd_per_hour=gpus * known,
+            )

@@ -10,8 +10,7 @@ import numpy as np
 
 from gpufleet.answers.online_schedule import outcome_of, ranked
 from gpufleet.api.envelope import in_full
-from gpufleet.api.pool_prices import price_doubts
-from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
+from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, price_doubts
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.queue_policies import load_service_thresholds_gpu_s
@@ -21,7 +20,7 @@ from gpufleet.domain.schedule import Pool, ScheduledJob, Way
 from gpufleet.errors import Infeasible, UnknownName
 from gpufleet.inputs.job_trace import TracedJob, read_job_trace
 from gpufleet.inputs.jobs_file import read_jobs_file
-from gpufleet.optimize.schedule.grid import Grid
+from gpufleet.optimize.schedule.grid import Grid, usual_slot_s
 from gpufleet.optimize.schedule.online import (
     BACKFILL,
     EDF,

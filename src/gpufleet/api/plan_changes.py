@@ -1,4 +1,4 @@
-"""A plan of some day made again today, and what changed since it was written."""
+"""A plan of some day made again today: what changed since it was written, and what is asked otherwise."""
 
 from __future__ import annotations
 
@@ -11,59 +11,37 @@ from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_o
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.envelope import in_full
 from gpufleet.api.fleets import plan_fleet
-from gpufleet.api.plan_basis import machine_digest
+from gpufleet.api.plan_basis import machine_digest, request_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
-from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
+from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
-from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
-from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
-from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.copies.decoder import SolvedWriter
+from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.promise import solved_as_promised
-from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.repriced import Market, cheapest_usd, choices_by_one, key_of_offer
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.together import planned_together
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.records import dataclass
+from gpufleet.results.base import Input
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
-from gpufleet.results.plan_changes import FleetChanges, PlanChanges, QuotaChange, TypeKey
+from gpufleet.results.plan_changes import FleetChanges, PlanChanges, QuestionChange, QuotaChange, TypeKey
 
 RECORDED = "recorded in the plan"
+WRITTEN, TYPED = "file", ("given", "config")
 
 
 @dataclass(frozen=True)
-class Market:
-    """Today's placements, to be bought at any prices."""
+class Asked:
+    """What a workload file asks today: of one model or of several, with the budget that several share."""
 
-    question: WriterQuestion
-    solution: WriterSolution
-    placements: Sequence[Placement]
-
-    def best(self, offers: Sequence[Offer]) -> Deployment | None:
-        """The answer at these prices."""
-        question, solution = self.at(offers)
-        return best_of(question, replace(solution, ranked=solution.ranked[:1]))
-
-    def at(self, offers: Sequence[Offer]) -> SolvedWriter:
-        """The question and its solution at these prices."""
-        return replace(self.question, offers=tuple(offers)), replace(self.solution, ranked=self.ranked(offers))
-
-    def first(self, offers: Sequence[Offer]) -> TypeKey | None:
-        """The row of the ranking that wins at these prices."""
-        ranked = self.ranked(offers)
-        return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
-
-    def ranked(self, offers: Sequence[Offer]) -> list[PricedPlacement]:
-        """What can be had and paid for at these prices, cheapest by now first."""
-        purse = self.question.purse
-        priced = best_of_each_type(rank(self.placements, offers, purse.most_spot_ratio))
-        return within_budget(priced, purse.most_usd_per_hour, Rejections())
+    requests: Sequence[ServeRequest]
+    budget_usd_per_hour: float | None = None
 
 
 def explain_plan(
@@ -147,6 +125,12 @@ def best_together(pairs: Sequence[SolvedWriter]) -> list[Deployment | None]:
     ]
 
 
+def best_at(market: Market, offers: Sequence[Offer]) -> Deployment | None:
+    """The answer at these prices."""
+    question, solution = market.at(offers)
+    return best_of(question, replace(solution, ranked=solution.ranked[:1]))
+
+
 def changes_of(old: ServePlan, tables: Catalog) -> PlanChanges:
     """What became of the plan of one model."""
     refuse_mix(old, "explained")
@@ -154,8 +138,8 @@ def changes_of(old: ServePlan, tables: Catalog) -> PlanChanges:
     request = request_of(basis)
     sold = sold_tables(request, tables)
     market = market_of(request, sold)
-    at_old_prices = market.best([offer_of(price) for price in basis.prices])
-    at_todays_quotas = market.best(within_todays_quotas(market, basis))
+    at_old_prices = best_at(market, [offer_of(price) for price in basis.prices])
+    at_todays_quotas = best_at(market, within_todays_quotas(market, basis))
     return changes(old, plan_serve(request, sold), market, (at_old_prices, at_todays_quotas), sold)
 
 
@@ -169,7 +153,7 @@ def changes(
     """A plan beside the one that is made today; `between` at the prices of the plan, within its quotas and today's."""
     basis, today = recorded(old), recorded(new)
     at_old_prices, at_todays_quotas = between
-    todays = [offer_of(price) for price in today.prices]
+    todays, held = [offer_of(price) for price in today.prices], within_todays_quotas(market, basis)
     return PlanChanges(
         model=old.model,
         was_hash=old.input_hash,
@@ -179,7 +163,7 @@ def changes(
         at_todays_quotas=at_todays_quotas,
         now=new.answer if new.deployments else None,
         price_changes=price_changes(
-            basis.prices, today.prices, choices_by_one(market, basis, todays), market.first(todays)
+            basis.prices, today.prices, choices_by_one(market, held, recorded_usd(basis), todays), market.first(todays)
         ),
         quota_changes=quota_changes(market, basis),
         digest_changes=digest_changes(basis.digests, today.digests, basis.prices, machines_today(basis.prices, tables)),
@@ -220,7 +204,7 @@ def market_of(request: ServeRequest, tables: Catalog) -> Market:
     question, _ = serve_question(request, architecture_of(request), tables)
     said = request.confidence is not None
     question, solution = solved_as_promised(question, lambda q: solve_serve(q, calibration_of(tables)), is_asked=said)
-    return Market(question, solution, solution.placements)
+    return Market(question, solution)
 
 
 def offer_of(price: ConsideredPrice) -> Offer:
@@ -241,31 +225,6 @@ def offer_of(price: ConsideredPrice) -> Offer:
         )
     except ValueError as error:
         raise DataMissing(f"a price of the plan cannot be read: {error}") from error
-
-
-def choices_by_one(market: Market, old: PlanBasis, todays: Sequence[Offer]) -> dict[TypeKey, TypeKey]:
-    """What would be chosen had one price of then alone become today's, where that is another choice.
-
-    That of the choice of then may do so, and those that are chosen before it today.
-    """
-    held = within_todays_quotas(market, old)
-    was = market.first(held)
-    then, today = recorded_usd(old), cheapest_usd(todays)
-    now = [key_of_offer(row.offer) for row in market.ranked(todays)]
-    before = now[: now.index(was)] if was in now else now
-    changed = [key for key in (was, *before) if key is not None and then.get(key) != today.get(key)]
-    alone = {key: market.first(with_one(held, todays, key)) for key in changed}
-    return {key: found for key, found in alone.items() if found is not None and found != was}
-
-
-def with_one(held: Sequence[Offer], todays: Sequence[Offer], key: TypeKey) -> list[Offer]:
-    """The old prices where those of one machine type and price kind are today's, or are gone."""
-    return [*(o for o in held if key_of_offer(o) != key), *(o for o in todays if key_of_offer(o) == key)]
-
-
-def key_of_offer(offer: Offer) -> TypeKey:
-    """The row of the ranking that an offer belongs to."""
-    return offer.cloud, offer.instance, offer.price_kind.value
 
 
 def within_todays_quotas(market: Market, basis: PlanBasis) -> list[Offer]:
@@ -293,11 +252,6 @@ def bounded_as(today: Offer | None, price: ConsideredPrice) -> Offer:
 def is_priced_as(price: ConsideredPrice, offer: Offer | None) -> bool:
     """Whether an offer of today costs what a plan recorded."""
     return offer is not None and effective_price(offer) == price.usd_per_hour
-
-
-def cheapest_usd(offers: Sequence[Offer]) -> dict[TypeKey, float]:
-    """The cheapest price of each row of the ranking."""
-    return {key_of_offer(o): effective_price(o) for o in sorted(offers, key=effective_price, reverse=True)}
 
 
 def recorded_usd(basis: PlanBasis) -> dict[TypeKey, float]:
@@ -328,3 +282,45 @@ def machines_today(prices: Sequence[ConsideredPrice], tables: Catalog) -> dict[t
     """What the tables say today of the machines that were considered."""
     known = {(p.cloud, p.instance) for p in prices} & set(tables.instances)
     return {(cloud, name): machine_digest(tables, cloud, name) for cloud, name in known}
+
+
+def question_changes(plan: ServePlan, request: ServeRequest, tables: Catalog) -> list[QuestionChange]:
+    """What a workload file asks otherwise than the plan of one model; what was typed as a flag replaces it, as then."""
+    question, _ = serve_question(request, architecture_of(request), sold_tables(request, tables))
+    was, now = ({i.name: i for i in inputs} for inputs in (plan.inputs, understood(request, question)))
+    return [
+        QuestionChange(what=name, was=value_of(was.get(name)), now=value_of(now.get(name)))
+        for name in {**was, **now}
+        if is_asked_otherwise(was.get(name), now.get(name))
+    ]
+
+
+def is_asked_otherwise(was: Input | None, now: Input | None) -> bool:
+    """Whether a file says something else of an input, then or now; not where it was typed."""
+    if value_of(was) == value_of(now) or (was is not None and was.origin in TYPED):
+        return False
+    return any(i is not None and i.origin == WRITTEN for i in (was, now))
+
+
+def value_of(said: Input | None) -> str | None:
+    """The value of an input that may not be there."""
+    return None if said is None else said.value
+
+
+def changes_of_fleet_question(plan: FleetPlan, asked: Asked) -> list[QuestionChange]:
+    """What is asked otherwise of all models together: which there are, and what they may cost."""
+    was, now = plan.budget_usd_per_hour, asked.budget_usd_per_hour
+    return [] if now is None or was == now else [QuestionChange(what="budget", was=usd_words(was), now=usd_words(now))]
+
+
+def usd_words(usd_per_hour: float | None) -> str | None:
+    """A budget as inputs say it."""
+    return None if usd_per_hour is None else f"${usd_per_hour:,.2f}/h"
+
+
+def refuse_other_models(plan: ServePlan | FleetPlan, asked: Asked) -> None:
+    """A plan of so many models is compared with a file of as many."""
+    planned = len(plan.plans) if isinstance(plan, FleetPlan) else 1
+    if planned != len(asked.requests):
+        found = f"{planned} in the plan, {len(asked.requests)} in the workload file"
+        raise UsageError("the workload file has another number of models", found=found, hint="Plan again.")

@@ -9,8 +9,8 @@ from os import PathLike, fspath
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleets import plan_fleet
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.recorded_question import request_of
 from gpufleet.api.serve_questions import architecture_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import GpufleetError, UsageError

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from os import PathLike
 
 from gpufleet.answers.simulation import ReplicaPrice
 from gpufleet.api.demands import workload_of
+from gpufleet.api.machine_notes import doubts_of_file
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
-from gpufleet.api.price_ends import doubts_of_file
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.simulated_copies import CopyQuestion, copy_in, named
+from gpufleet.api.simulated_copies import CopyQuestion, copy_in
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -25,7 +24,8 @@ from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.gpu_request import gpus_said
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.records import dataclass
 from gpufleet.results.plan import Deployment, ServePlan
 
@@ -47,8 +47,7 @@ class Replicas:
 
 def stated_replicas(copy: CopyQuestion, count: int | None, tables: Catalog) -> Replicas:
     """One copy, or as many as are said, at the price of the machine that is named or of the cheapest with a date."""
-    arch = copy.model if isinstance(copy.model, Architecture) else read_model(str(copy.model), shipped_architecture)
-    name, number = named(copy.gpus)
+    arch, (name, number) = model_asked(copy.model, shipped_architecture), gpus_said(copy.gpus)
     price = cheapest_price(tables, name, number, copy.instance)
     return Replicas(copy, 1 if count is None else count, arch, price)
 
@@ -79,8 +78,7 @@ def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, 
     if not plan.deployments:
         raise Infeasible("the plan has no answer to replay", found=str(copy.model))
     request, answer = request_of(plan.basis), plan.answer
-    asked_model: str | PathLike[str] | Architecture = request.model
-    arch = asked_model if isinstance(asked_model, Architecture) else read_model(str(asked_model), shipped_architecture)
+    arch = model_asked(request.model, shipped_architecture)
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch))
     replicas = answer.replicas if count is None else count

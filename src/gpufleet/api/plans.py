@@ -18,17 +18,12 @@ from gpufleet.api.demands import demand_notes
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
-from gpufleet.api.levers import told_levers
-from gpufleet.api.market import best_on_spot
-from gpufleet.api.other_ways import other_ways
-from gpufleet.api.prepared import Prepared, prepare
-from gpufleet.api.price_ends import doubts_of, said_of_prices
+from gpufleet.api.levers import other_ways, told_levers
+from gpufleet.api.machine_notes import doubts_of, said_of_prices, supply_notes
+from gpufleet.api.market import best_on_spot, missing_prices
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import choices_of, quality_costs, understood
+from gpufleet.api.serve_questions import Prepared, choices_of, prepare, quality_costs, understood
 from gpufleet.api.spoken import spoken
-from gpufleet.api.to_be_had import supply_notes
-from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
@@ -39,6 +34,7 @@ from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.market import BEYOND_QUOTA
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.plan import Deployment, ServePlan
 
 NO_MIX = "Two offers together are not tried with quiet hours or a spot share"

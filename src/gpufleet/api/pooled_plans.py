@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.answers.plan_parts import price_days, price_sources
 from gpufleet.answers.pools import pooled_deployment
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.network import network_of
 from gpufleet.optimize.pools_plan import cheapest_pools, not_tried

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.answers.pools import pools_estimate
-from gpufleet.api.configured import configured, understood
-from gpufleet.api.machine_links import gpus_of_machine, is_of, link_words, network_between
+from gpufleet.api.configured import configured, link_words, understood
 from gpufleet.api.remarks import beyond_context
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.machine_links import gpus_of_machine, is_of, network_between
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture

@@ -14,53 +14,54 @@ from gpufleet.answers.regions import (
     at_users,
     egress_costs,
     emitted,
+    hours_of_day,
     lost_regions,
     region_rows,
     user_places,
 )
+from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
-from gpufleet.api.mixes import (
-    MOST_SERVICES,
-    Asked,
-    asked_beside,
-    found_mix,
-    is_over_budget,
-    posed_of,
-    understood_mix,
-    with_mix,
-    without_mix,
-)
-from gpufleet.api.spoken import Services, spoken_of_services
-from gpufleet.api.sun import followed_sun
-from gpufleet.catalog.areas import area_words, regions_in
+from gpufleet.api.mixes import Asked, effort_of, services_and_terms, understood_mix, with_mix, without_mix
+from gpufleet.api.spoken import Services
+from gpufleet.catalog.areas import is_in, known_areas, regions_in
 from gpufleet.catalog.egress import egress_price
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network_latency import load_measured_round_trips, load_network_model
-from gpufleet.catalog.sites import grid_carbon, grid_years, load_site_figures, power_usage, spread_of
+from gpufleet.catalog.region_figures import country_of, egress_of_answers, known_grids, machine_carbon
+from gpufleet.catalog.sites import grid_carbon, grid_years, load_site_figures, power_usage
 from gpufleet.catalog.user_places import region_place, user_place
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.interruption import Spread
-from gpufleet.domain.mix import MachineLimit
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.place import Place
-from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError
 from gpufleet.optimize.mixes.alone import region_of
-from gpufleet.optimize.mixes.corrected import Rated
+from gpufleet.optimize.mixes.cheapest import found_mix, is_over_budget
+from gpufleet.optimize.mixes.corrected import Rated, Solver
+from gpufleet.optimize.mixes.dominated import without_beaten
+from gpufleet.optimize.mixes.effort import USUAL_ITERATIONS, Effort
 from gpufleet.optimize.mixes.gathered import gathered, nearest, on_cleaner_grids
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.reach import Reach, RegionKey, UserGroup
-from gpufleet.optimize.mixes.terms import CARBON
+from gpufleet.optimize.mixes.search import cheaper_mix
+from gpufleet.optimize.mixes.sun import (
+    HOURS,
+    awake_ratio,
+    followed,
+    in_regions_of,
+    one_fleet_usd_per_day,
+    static_usd_per_day,
+)
 from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.optimize.mixes.worth import usd_per_kg
 from gpufleet.performance.network_latency import round_trip
-from gpufleet.pricing.egress import answers_usd_per_million_tokens
-from gpufleet.pricing.energy import kwh_per_hour, site_g_co2_per_hour, site_kwh_per_hour
 from gpufleet.questions.regions import USERS_EXPECTED, RegionRequest, parse_users
-from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.mix import MixCopies
-from gpufleet.results.regions import RegionPlan
-from gpufleet.units import KILO, MILLISECOND
+from gpufleet.results.regions import FollowedSun, RegionPlan
+from gpufleet.units import HOUR, MILLISECOND, MINUTE
 
-LESS_CARBON = 0.9
-"""Of what is emitted: what a kilogram less costs is asked of so much."""
+UNKNOWN_START_S = 10 * MINUTE
+OF_HOURS = 2 * HOURS
+"""A day is asked twice, in all regions and in those of the static answer; each hour gets as much of the effort."""
 
 
 def plan_regions(
@@ -79,19 +80,14 @@ def plan_regions(
     >>> found.is_feasible
     True
     """
-    asked_of, terms = spoken_of_services(RegionRequest, requests, request, said)
-    refuse_out_of_range(terms)
-    if not 1 <= len(asked_of) <= MOST_SERVICES:
-        raise UsageError(
-            "the number of services is out of range", found=len(asked_of), expected=f"from 1 to {MOST_SERVICES}"
-        )
+    asked_of, terms = services_and_terms(RegionRequest, requests, request, said)
     refuse_contradictions(terms)
     tables = load_catalog() if catalog is None else catalog
     asked = placed(understood_mix(terms, asked_of, budget_usd_per_hour, tables), terms, tables)
     posed = posed_of(asked)
     refuse_unserved(asked, posed, terms)
     sound = found_mix(asked, posed)
-    found = None if sound is None else settled(asked, posed, sound, terms, tables)
+    found = None if sound is None else settled(posed, sound, terms, tables)
     dear = found if found is not None and is_over_budget(asked, found) else None
     found = found if dear is None else None
     mix = without_mix(asked, posed, dear) if found is None else with_mix(asked, posed, found, tables)
@@ -102,10 +98,9 @@ def plan_regions(
     return in_full(plan, tables, *asked_of, terms, {"budget": budget_usd_per_hour})
 
 
-def settled(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:
+def settled(posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> Rated:
     """The mix in fewer regions and on cleaner grids where that costs no more, users sent to the nearest with room."""
-    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in posed.offers}}
-    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+    known = known_grids(map(region_of, posed.offers), request.year, tables)
     return nearest(posed, on_cleaner_grids(posed, gathered(posed, found), known))
 
 
@@ -186,7 +181,8 @@ def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
         replace(p, question=replace(p.question, offers=clean_offers(p.question.offers, request, tables)))
         for p in asked.prepared
     )
-    asked = replace(asked, prepared=prepared)
+    services = tuple((p.question, p.calibration) for p in prepared)
+    asked = replace(asked, prepared=prepared, services=services)
     reach = reach_of(request, asked.offers, tables) if request.users else None
     terms = replace(asked.terms, usd_per_million_answer_tokens=dict(egress_of_answers(asked.offers, tables)))
     if request.carbon_budget is not None:
@@ -195,92 +191,24 @@ def placed(asked: Asked, request: RegionRequest, tables: Catalog) -> Asked:
     return replace(asked, reach=reach, terms=terms)
 
 
-def clean_offers(offers: Iterable[Offer], request: RegionRequest, tables: Catalog) -> tuple[Offer, ...]:
+def clean_offers(offers: Sequence[Offer], request: RegionRequest, tables: Catalog) -> tuple[Offer, ...]:
     """Offers in regions whose grid emits at most what is allowed; those whose grid is not known are left out then."""
     if request.max_grid is None:
         return tuple(offers)
-    kept = tuple(o for o in offers if is_clean(o.cloud, o.region, request.max_grid, request.year, tables))
+    known = known_grids(map(region_of, offers), request.year, tables)
+    kept = tuple(o for o in offers if known.get(region_of(o), math.inf) <= request.max_grid)
     if not kept:
         most = f"at most {request.max_grid:g} g CO2e/kWh"
-        raise Infeasible(f"no allowed region has a grid of {most}", hint=f"{cleanest(offers, request, tables)}.")
+        raise Infeasible(f"no allowed region has a grid of {most}", hint=f"{cleanest(known)}.")
     return kept
 
 
-def cleanest(offers: Iterable[Offer], request: RegionRequest, tables: Catalog) -> str:
-    """The cleanest grid of all offers, in words."""
-    grids = {key: grid_carbon(tables, *key, request.year) for key in {(o.cloud, o.region) for o in offers}}
-    known = {key: grid.g_co2e_per_kwh.expected for key, grid in grids.items() if grid is not None}
+def cleanest(known: Mapping[RegionKey, float]) -> str:
+    """The cleanest of some grids, in words."""
     if not known:
         return "No grid of an allowed region is known; allow more regions or clouds"
     key = min(known, key=lambda key: (known[key], key))
     return f"The cleanest that is known is {' '.join(key)}, {known[key]:.3g} g CO2e/kWh"
-
-
-def is_clean(cloud: str, region: str, most_g: float, year: int | None, tables: Catalog) -> bool:
-    """Whether the grid of a region is known to emit at most so much."""
-    found = grid_carbon(tables, cloud, region, year)
-    return found is not None and found.g_co2e_per_kwh.expected <= most_g
-
-
-def egress_of_answers(offers: Iterable[Offer], tables: Catalog) -> Iterator[tuple[RegionKey, float]]:
-    """What a million tokens of answers, streamed, cost on their way out of each region that has a price   [USD].
-
-    A region without one costs what the dearest of its cloud does: what is not known must not look free. None of a cloud
-    that has published none.
-    """
-    each = load_site_figures().bytes_per_streamed_token.value
-    dearest = dearest_egress(tables)
-    for key in sorted({(offer.cloud, offer.region) for offer in offers}):
-        usd_per_gb = egress_usd_per_gb(tables, key, None, dearest)
-        if usd_per_gb is not None:
-            yield key, answers_usd_per_million_tokens(each, usd_per_gb)
-
-
-def dearest_egress(tables: Catalog) -> dict[str, float]:
-    """What a GB costs on its way out of the dearest region of each cloud that has published a price   [USD/GB]."""
-    dearest: dict[str, float] = {}
-    for cloud, region in all_regions(tables):
-        price = egress_price(tables, cloud, region)
-        if price is not None:
-            dearest[cloud] = max(dearest.get(cloud, 0.0), price.first_paid_usd_per_gb)
-    return dearest
-
-
-def egress_usd_per_gb(
-    tables: Catalog, source: RegionKey, to: RegionKey | None, dearest: Mapping[str, float]
-) -> float | None:
-    """What a GB costs on its way out of a region, to the internet or `to` another one: at the first price that is paid.
-
-    Nothing within a region. One without a price costs what the dearest of its cloud does; None of a cloud without any.
-    """
-    if source == to:
-        return 0.0
-    price = egress_price(tables, *source, to)
-    return dearest.get(source[0]) if price is None else price.first_paid_usd_per_gb
-
-
-def all_regions(tables: Catalog) -> list[RegionKey]:
-    """Every region of every cloud, open to everybody."""
-    return [key for key in tables.located_regions if tables.is_open(*key)]
-
-
-def machine_carbon(
-    offers: Iterable[Offer], year: int | None, tables: Catalog
-) -> Iterator[tuple[tuple[str, str, str], float]]:
-    """What a machine that always works emits, at the high end, of every offer whose grid and GPU are known   [kg/h]."""
-    over_gpu = spread_of(load_site_figures().machine_over_gpu_watts)
-    for offer in offers:
-        instance, grid = tables.instance_of(offer), grid_carbon(tables, offer.cloud, offer.region, year)
-        watts = tables.accelerators[instance.accelerator].board_power_watts
-        if grid is None or watts is None or not isinstance(instance, Instance):
-            continue
-        gpus = float(kwh_per_hour(watts, instance.gpu_count, 1.0))
-        usage = power_usage(offer.cloud, offer.region, year).ratio
-        site = site_kwh_per_hour(Spread(gpus, gpus, gpus), over_gpu, usage)
-        yield (
-            (offer.cloud, offer.region, offer.instance),
-            site_g_co2_per_hour(site, grid.g_co2e_per_kwh).high / KILO,
-        )
 
 
 def reach_of(request: RegionRequest, offers: Sequence[Offer], tables: Catalog) -> Reach:
@@ -316,22 +244,6 @@ def place_of_users(tables: Catalog, words: str) -> Place:
         raise UsageError("users of several places have shares", found=words, expected=USERS_EXPECTED) from None
 
 
-def known_areas(areas: Sequence[str], tables: Catalog) -> list[str]:
-    """Areas by name; what is none is told."""
-    known = area_words(tables)
-    for area in areas:
-        if area.casefold() not in known:
-            raise UnknownName("area", area, known)
-    return [area.casefold() for area in areas]
-
-
-def is_in(place: Place, words: str, area: str, tables: Catalog) -> bool:
-    """Whether users are in an area: it is what they were called, or their country is in it."""
-    codes = area_words(tables)[area]
-    named = area_words(tables).get(words.casefold(), frozenset())
-    return place.country in codes or bool(named and named <= codes)
-
-
 def said_of_places(
     asked: Asked,
     request: RegionRequest,
@@ -352,7 +264,7 @@ def said_of_places(
         "egress": egress_costs(posed, found, copies, facts, load_site_figures()),
         "egress_usd_per_hour": float(np.sum(found.problem.sending * found.mix.share)),
         "lost": lost_regions(posed, found),
-        "usd_per_kg_saved": usd_per_kg(asked, posed, found, request, tables),
+        "usd_per_kg_saved": usd_per_kg(asked, posed, found, dict(machine_carbon(posed.offers, request.year, tables))),
     }
 
 
@@ -373,30 +285,55 @@ def facts_of(
     }
 
 
-def country_of(tables: Catalog, key: RegionKey) -> str | None:
-    """The country of a region by its name."""
-    located = tables.located_regions.get(key)
-    country = None if located is None else tables.countries.get(located.country)
-    return None if country is None else country.name
-
-
-def usd_per_kg(asked: Asked, posed: Posed, found: Rated, request: RegionRequest, tables: Catalog) -> float | None:
-    """What a kilogram less costs: of the cheapest mix that emits a tenth less; None where it cannot be told."""
-    kg = dict(machine_carbon(posed.offers, request.year, tables))
-    each = [kg.get((o.cloud, o.region, o.instance)) for o in posed.offers]
-    bought = [(k, n) for k, n in zip(each, found.mix.machines, strict=True) if n > 0]
-    if any(k is None for k, _ in bought):
-        return None
-    now = sum((k or 0.0) * n for k, n in bought)
-    per_machine = np.array([math.inf if k is None else k for k in each])
-    known = np.isfinite(per_machine)
-    limits = (
-        *(limit for limit in posed.problem.limits if limit.name != CARBON),
-        MachineLimit(CARBON, np.where(known, per_machine, 0.0), now * LESS_CARBON),
+def followed_sun(asked: Asked, posed: Posed, found: Rated, reach: Reach, tables: Catalog) -> FollowedSun:
+    """What a day costs by the hour where users are awake, in all regions and in those of the static answer alone."""
+    site = load_site_figures()
+    peak, hour = site.users_peak_over_mean.value, site.users_peak_hour.value
+    users = [bucket.users or 0 for service in posed.services for bucket in service.buckets]
+    ratio = awake_ratio(reach, peak, hour)[:, users]
+    start_usd = starts_usd(posed, tables)
+    anywhere = followed(posed, found, ratio, start_usd, lambda: solver(asked))
+    there = in_regions_of(posed, found)
+    moves = np.any([hour.mix.machines > there.problem.most_machines for hour in anywhere.hours])
+    in_place = followed(there, found, ratio, start_usd, lambda: solver(asked)) if moves else anywhere
+    best = min(anywhere, in_place, key=lambda day: day.usd)
+    return FollowedSun(
+        usd_per_day_static=static_usd_per_day(found, ratio),
+        usd_per_day=best.usd,
+        usd_per_day_in_place=in_place.usd,
+        usd_per_day_one_fleet=one_fleet_usd_per_day(posed, [anywhere, in_place], found, ratio),
+        starts=float(best.started.sum()),
+        starts_usd_per_day=best.starts_usd,
+        hours=hours_of_day(posed, best),
+        peak_over_mean=peak,
+        peak_hour=hour,
     )
-    problem = replace(posed.problem, limits=limits, most_machines=np.where(known, posed.problem.most_machines, 0.0))
-    lean = asked_beside(asked, replace(posed, problem=problem), None)
-    if lean is None:
-        return None
-    saved = now - float(limits[-1].per_machine @ lean.machines)
-    return float((lean.usd_per_hour - found.mix.usd_per_hour) / saved)
+
+
+def solver(asked: Asked) -> Solver:
+    """A solver of an hour's problems, with its part of the effort of the whole."""
+    limit_s = asked.request.time_limit_s
+    most = Effort.of_iterations(USUAL_ITERATIONS / OF_HOURS) if limit_s is None else effort_of(limit_s / OF_HOURS)
+    return lambda problem, _: cheaper_mix(without_beaten(problem), most)
+
+
+def starts_usd(posed: Posed, tables: Catalog) -> FloatArray:
+    """What a machine of each offer costs from its start until its copies answer   [USD], [offer]."""
+    seconds = np.zeros(posed.problem.num_offers)
+    known: dict[tuple[int, str, int], float] = {}
+    for way in posed.ways:
+        instance, devices = posed.instances[way.offer], int(posed.services[way.service].every.num_devices[way.row])
+        key = (way.service, instance.accelerator, devices)
+        if key not in known:
+            known[key] = start_s(posed, *key, tables)
+        seconds[way.offer] = max(seconds[way.offer], known[key])
+    return np.asarray(seconds / HOUR * posed.problem.usd_per_hour)
+
+
+def start_s(posed: Posed, service: int, gpu: str, devices: int, tables: Catalog) -> float:
+    """Seconds until a copy answers on a new machine; a judgement where nothing is known of it."""
+    model = posed.services[service].question.model
+    try:
+        return cold_start_of(model.arch, f"{gpu}:{devices}", catalog=tables).seconds.value
+    except GpufleetError:
+        return UNKNOWN_START_S

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.api.demands import workload_of
-from gpufleet.api.requests import RequestKind
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.rate_curve import RateCurve
@@ -20,7 +19,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.rate_curve import read_rate_curve
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.trace_rate import rate_of
-from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.fields import NamedPath, RequestKind
 from gpufleet.questions.simulation import BURST, DEFAULT_REQUESTS, FIXED, Traffic
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import (
@@ -84,17 +83,10 @@ def drawn_workload(asked: Traffic, planned: Workload | None, arch: Architecture)
     """The workload that requests are drawn from."""
     rate = asked.rate or (planned.rate_requests_per_s if planned is not None else 1.0)
     if planned is not None and asked.input_tokens is None and asked.output_tokens is None:
-        return at_total_rate(planned, rate)
+        return planned.at_rate(rate)
     if asked.input_tokens is None or asked.output_tokens is None:
         raise UsageError("prompts and answers are said together", expected="both --in and --out")
     return workload_of([RequestKind("", rate, asked.input_tokens, asked.output_tokens, Slo(()))], arch)
-
-
-def at_total_rate(workload: Workload, rate: float) -> Workload:
-    """The same classes at another rate of all together."""
-    ratio = rate / workload.rate_requests_per_s
-    classes = tuple(replace(c, rate_requests_per_s=c.rate_requests_per_s * ratio) for c in workload.classes)
-    return replace(workload, rate_requests_per_s=rate, classes=classes)
 
 
 def arrival_times_s(asked: Traffic, rate: float, generator: np.random.Generator) -> FloatArray:

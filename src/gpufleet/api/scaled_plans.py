@@ -9,10 +9,9 @@ import numpy as np
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.configured import configured
 from gpufleet.api.demands import demand_of
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded, refuse_mix
 from gpufleet.api.plan_files import plan_in
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
@@ -28,7 +27,7 @@ from gpufleet.optimize.estimate import EVERY_FIGURE
 from gpufleet.optimize.scaled_replica import ClassLimits, scaled_replica
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
-from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.fields import NamedPath, ServeRequest
 from gpufleet.records import dataclass
 from gpufleet.results.cold_start import ColdStartResult
 from gpufleet.results.fleet import FleetPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
 from gpufleet.api.envelope import in_full
-from gpufleet.api.pool_prices import price_doubts
-from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, usual_slot_s
+from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, price_doubts
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
@@ -24,7 +23,8 @@ from gpufleet.inputs.schedule_file import read_schedule
 from gpufleet.optimize.schedule.at_once import begun_sooner, edf_schedule
 from gpufleet.optimize.schedule.best import Found, best_found
 from gpufleet.optimize.schedule.effort import Effort
-from gpufleet.optimize.schedule.grid import Grid, Score
+from gpufleet.optimize.schedule.grid import Grid, usual_slot_s
+from gpufleet.optimize.schedule.one_more import one_more_of_each
 from gpufleet.optimize.schedule.relaxations import circle_of, circle_relaxation, relaxations_of
 from gpufleet.optimize.schedule.solver import is_installed
 from gpufleet.questions.schedule import JobsFile, ScheduleRequest, usual_steps
@@ -115,6 +115,10 @@ class Clock:
         ends = self.began + limit_s * until
         return Effort(whole, lambda: ends - time.monotonic(), self.asked.workers, seed)
 
+    def rest(self, jobs: int, until: float, share: float) -> Effort:
+        """The same of what the schedule itself leaves of the limit."""
+        return self.effort(jobs, OF_SCHEDULE + (1 - OF_SCHEDULE) * until, share)
+
 
 def steps_of(asked: ScheduleRequest, jobs: int) -> int | None:
     """Steps that are made at most: those of the default, unless others or a time limit are asked for."""
@@ -127,40 +131,11 @@ def found_schedule(grid: Grid, asked: ScheduleRequest, clock: Clock) -> Schedule
     if asked.is_at_once:
         return ScheduleFound(edf, Found(edf, grid.least), {}, is_installed(), False, asked.seed)
     found = best_found(grid, edf, clock.effort(len(grid.jobs), OF_SCHEDULE, 1.0), np.random.default_rng(asked.seed))
-    more = one_more_of_each(grid, found, asked, clock) if len(grid.jobs) <= MOST_COMPARED else {}
+    rest, dice = partial(clock.rest, len(grid.jobs)), partial(np.random.default_rng, asked.seed)
+    more = one_more_of_each(grid, found, rest, dice) if len(grid.jobs) <= MOST_COMPARED else {}
     sooner = found._replace(placed=begun_sooner(grid, found.placed))
     limit_s = asked.time_limit_s if found.is_cut else None
     return ScheduleFound(edf, sooner, more, is_installed(), True, asked.seed, limit_s)
-
-
-def one_more_of_each(grid: Grid, best: Found, asked: ScheduleRequest, clock: Clock) -> dict[str, tuple[Score, bool]]:
-    """By pool: the score with one GPU more, and whether both schedules are proven to be the best.
-
-    None where some lateness is not proven to be needed: a longer search might save as much with the same GPUs.
-    """
-    found: dict[str, tuple[Score, bool]] = {}
-    score = grid.score(best.placed)
-    if not best.is_optimal and score.late > best.bound.late:
-        return found
-    for number, pool in enumerate(grid.pools):
-        if score.late == grid.least.late and score.milli_usd == grid.least.milli_usd:
-            found[pool.name] = (score, best.is_optimal)
-            continue
-        wider = with_one_more(grid, number)
-        until = OF_SCHEDULE + (1 - OF_SCHEDULE) * (number + 1) / len(grid.pools)
-        effort = clock.effort(len(grid.jobs), until, 1 / (4 * len(grid.pools)))
-        again = best_found(wider, best.placed, effort, np.random.default_rng(asked.seed))
-        found[pool.name] = (wider.score(again.placed), again.is_optimal and best.is_optimal)
-    return found
-
-
-def with_one_more(grid: Grid, number: int) -> Grid:
-    """The same question with one GPU more in a pool; what takes all of it takes that one too."""
-    pool = grid.pools[number]
-    outages = tuple(replace(o, gpus=o.gpus + 1) if o.gpus == pool.gpus else o for o in pool.outages)
-    pools = list(grid.pools)
-    pools[number] = replace(pool, gpus=pool.gpus + 1, outages=outages)
-    return Grid(tuple(pools), grid.asked, grid.slot_s, grid.budget_usd)
 
 
 def inputs_of(asked: ScheduleRequest, file: JobsFile, slot_s: float) -> list[Input]:

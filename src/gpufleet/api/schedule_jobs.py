@@ -14,10 +14,22 @@ from gpufleet.api.encoder_batches import plan_encoder_batch
 from gpufleet.api.training import plan_finetune, plan_train
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.models import is_shipped_encoder
+from gpufleet.catalog.pool_prices import doubts_about
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spot_jobs import load_job_habits
 from gpufleet.catalog.tables import Catalog
-from gpufleet.domain.schedule import SPOT, WHOLE_MILLI, DayPrices, Duration, Outage, Pool, ScheduledJob, Way
+from gpufleet.catalog.usual_prices import usual_per_gpu
+from gpufleet.domain.schedule import (
+    SPOT,
+    WHOLE_MILLI,
+    BatchDuration,
+    DayPrices,
+    Duration,
+    Outage,
+    Pool,
+    ScheduledJob,
+    Way,
+)
 from gpufleet.errors import GpufleetError, Infeasible, UnknownName, UsageError, named
 from gpufleet.inputs.model_config import is_encoder
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s
@@ -36,9 +48,10 @@ from gpufleet.questions.schedule import (
 )
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
+from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.job import JobPlan
 from gpufleet.results.training import TrainingPlan
-from gpufleet.units import DAY, HOUR
+from gpufleet.units import HOUR
 
 UNHURRIED = "365d"
 """A deadline with which a batch job takes the machines that do most for their price."""
@@ -158,26 +171,6 @@ def batch_plan(model: str, tables: Catalog, words: Mapping[str, Any]) -> JobPlan
         if word not in words:
             raise UsageError(f"{spelled!r} is missing", expected=f"'{spelled}: {USUAL_TOKENS[spelled]}', in tokens")
     return plan_batch(model, tables, **words)
-
-
-@dataclass(frozen=True)
-class BatchDuration:
-    """A batch job by the replicas that share it: `replica_s` of work for one of them."""
-
-    replica_s: float
-    startup_s: float
-    gpus_per_replica: int
-    low_ratio: float
-    high_ratio: float
-    grade: str
-
-    def on(self, gpus: int) -> Duration:
-        """With so many GPUs, all replicas at once."""
-        replicas = gpus // self.gpus_per_replica
-        if not replicas:
-            raise Infeasible(f"one replica takes {self.gpus_per_replica} GPUs, {gpus} are asked for")
-        work = self.startup_s + self.replica_s / replicas
-        return Duration(work, work * self.low_ratio, work * self.high_ratio, self.grade)
 
 
 def expanded(file: JobsFile) -> JobsFile:
@@ -376,12 +369,12 @@ def pools_of_type(name: str, pools: Sequence[Pool], tables: Catalog) -> list[Poo
     return [pool for pool in pools if pool.gpu == gpu]
 
 
-def usual_slot_s(jobs: Sequence[ScheduledJob], pools: Sequence[Pool]) -> float:
-    """The finest of some round times with which the schedule has not too many slots."""
-    gpu_s = sum(min(way.work_s * way.gpus for way in job.ways) for job in jobs)
-    ends = [job.deadline_s for job in jobs if job.deadline_s < math.inf]
-    span = max([gpu_s / sum(pool.gpus for pool in pools), *ends, *(job.earliest_s for job in jobs)])
-    return next((slot for slot in ROUND_S if span / slot <= MOST_USUAL_SLOTS), DAY / 24)
-
-
-ROUND_S, MOST_USUAL_SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0), 1500
+def price_doubts(pools: Sequence[Pool], tables: Catalog) -> list[str]:
+    """A warning for each pool at a price that nobody asks for such GPUs."""
+    usual = usual_per_gpu(tables, (offer for offer in tables.offers if not offer.doubt))
+    return [
+        f"Warning: pool {pool.name}: {usd_per_hour(usd)} for one {pool.gpu} is in doubt: {why}."
+        for pool in pools
+        for usd in dict.fromkeys((min(pool.prices.usd_per_hour), max(pool.prices.usd_per_hour)))
+        for why in doubts_about(pool, usd, usual)
+    ]

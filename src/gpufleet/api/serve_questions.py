@@ -1,4 +1,4 @@
-"""From a request of a model that writes to the question that is solved: model, formats, engines, market, demand."""
+"""From a request of a model that writes to its question, solved once: model, formats, engines, market, demand."""
 
 from __future__ import annotations
 
@@ -10,35 +10,40 @@ from gpufleet.api.demands import (
     headroom_row,
     length_rows,
     purse_of,
+    refuse_rows,
     sensible_size,
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
-from gpufleet.api.market import Market, market_of, market_rows
-from gpufleet.api.peer_access import with_peer_access
-from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
+from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.architecture.vision import with_images
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.slices import with_slices
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.errors import UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.layout.support import architecture_refusal
-from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
+from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
+from gpufleet.optimize.mix import cheapest_mix
+from gpufleet.optimize.promise import missed_confidence, solved_as_promised
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest, WriterRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full
 
-LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
     "fp8": "fp8 weights: effectively lossless on the Llama 3.1 family (arXiv:2411.02355); test other models",
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
@@ -56,6 +61,33 @@ class WriterChoices:
     notes: list[str]
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A request with its tables, the question that it asks, its solution, and notes on how its names were read.
+
+    Nothing keeps the limits with `missed_confidence`, which nobody asked for: the question is that of expected values.
+    """
+
+    request: ServeRequest
+    tables: Catalog
+    question: WriterQuestion
+    solution: WriterSolution
+    notes: tuple[str, ...]
+    missed_confidence: float | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """The measured kernels."""
+        return calibration_of(self.tables)
+
+    @property
+    def served(self) -> WriterSolution:
+        """The solution; an error where no offer alone serves."""
+        if not self.solution.ranked:
+            raise Infeasible(f"no single offer serves {self.question.model.name} as asked", hint="The plan says why.")
+        return self.solution
+
+
 def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
     """The tables with machines of one's own, and slices of GPUs as devices of their own where they may be rented."""
     had = with_owned(tables, tuple(request.owned or ()))
@@ -65,9 +97,7 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 def architecture_of(request: WriterRequest) -> Architecture:
     """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    model = request.model
-    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
-    return with_images(arch, request.images)
+    return with_images(model_asked(request.model, shipped_architecture), request.images)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -109,12 +139,9 @@ def formats_allowed(arch: Architecture, request: WriterRequest) -> list[WeightFo
             hint=f"'gpufleet fit {asked} --gpus RTX-4090:1' says whom it serves; for many users name the -AWQ.",
         )
     if request.precision:
-        formats = [weight_format(arch, label) for label in request.precision]
-    elif request.allow_lower_precision:
-        formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
-    else:
-        formats = [arch.weights]
-    return list({w.name: w for w in formats}.values())
+        asked_for = (weight_format(arch, label) for label in request.precision)
+        return list({w.name: w for w in asked_for}.values())
+    return own_and_lower(arch) if request.allow_lower_precision else [arch.weights]
 
 
 def quality_costs(model: Decoder) -> dict[str, str]:
@@ -154,7 +181,7 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
     demand, r = question.demand, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     rows: list[InputRow] = [
-        model_row(question),
+        ("model", "model", question.model.name, True),
         ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
         *length_rows(demand.workload),
         ("objectives", "slo", limits or "none", r.slo),
@@ -166,11 +193,6 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
         *([("today", "fleet_today", r.fleet_today, True)] if r.fleet_today is not None else []),
     ]
     return inputs_of(request, rows)
-
-
-def model_row(question: WriterQuestion) -> InputRow:
-    """The model by its name."""
-    return ("model", "model", question.model.name, True)
 
 
 def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
@@ -186,3 +208,23 @@ def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
 def names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
     """Formats by their names."""
     return ", ".join(x.name for x in formats)
+
+
+def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
+    """Read a request against tables and solve it; prices that are older than it allows are refused."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, architecture_of(request), sold)
+    refuse_too_old(request, question.offers)
+    said = request.confidence is not None
+    kept, solution = solved_as_promised(
+        question, lambda asked: solve_serve(asked, calibration_of(sold)), is_asked=said, is_served=is_served
+    )
+    return Prepared(request, sold, kept, solution, tuple(notes), missed_confidence(question, kept))
+
+
+def is_served(question: WriterQuestion, solution: WriterSolution) -> bool:
+    """Whether one offer serves, or two together within the budget."""
+    if solution.ranked:
+        return True
+    found = cheapest_mix(question, solution)
+    return found is not None and found.usd_per_hour <= question.purse.most_usd_per_hour

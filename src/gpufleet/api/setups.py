@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.market import machines, offer_filter, offers_of
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.market import machines, offer_filter
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
+from gpufleet.catalog.what_if import asked_prices
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.optimize.copies.decoder import WriterQuestion
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.records import dataclass
 
 
@@ -66,7 +67,8 @@ def whole_question(request: ServeRequest, tables: Catalog) -> WriterQuestion:
 def narrowed(request: ServeRequest, whole: WriterQuestion, tables: Catalog, setup: Setup) -> tuple[WriterQuestion, str]:
     """The question for this setup alone, and the words of the request that would have left it out."""
     wanted = offer_filter(request, tables, {setup.gpu})
-    offers = [o for o in offers_of(request, tables, wanted) if is_of(setup, tables.instance_of(o))]
+    matching = asked_prices(tables, wanted, request.price_change)
+    offers = [o for o in matching if is_of(setup, tables.instance_of(o))]
     hosts = tuple(i for i in machines(tables, wanted) if is_of(setup, i))
     size = setup.gpus_per_replica
     choices = whole.model.choices if size is None else replace(whole.model.choices, gpus_per_replica=(size,))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured
-from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
-from gpufleet.api.started_engines import started_engine, started_of
+from gpufleet.api.configured import as_said, configured, started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
+from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.tables import Catalog
@@ -17,8 +16,8 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import OutOfMemory
-from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.gpu_request import gpus_said
+from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion as CopyQuestion
@@ -47,8 +46,8 @@ def copy_of(
     """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
-    arch = a.model if isinstance(a.model, Architecture) else read_model(str(a.model), shipped_architecture)
-    name, number = named(a.gpus)
+    arch = model_asked(a.model, shipped_architecture)
+    name, number = gpus_said(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
     replica = configured(tables, arch, name, profile, parts, a.precision, a.kv_precision, a.instance)
@@ -69,14 +68,6 @@ def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine = usual_engine(arch) if asked.engine is None else asked.engine
     return started_engine(engine, asked.engine_version, started_of(asked))
-
-
-def named(gpus: str | tuple[str, int] | None) -> tuple[str, int]:
-    """A GPU and how many."""
-    if isinstance(gpus, tuple):
-        return gpus
-    request = parse_gpus(gpus or "")
-    return request.name, request.number
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from gpufleet.answers.plan_parts import Asked
-from gpufleet.answers.training_estimate import recipe_words
+from gpufleet.answers.training_estimate import other_stack, recipe_words
 from gpufleet.answers.training_plan import training_plan
-from gpufleet.api.demands import checked_confidence
+from gpufleet.api.demands import checked_confidence, refuse_rows
 from gpufleet.api.envelope import in_full
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
-from gpufleet.api.jobs import DEFAULT_STARTUP_S
-from gpufleet.api.market import Market, market_of, market_rows
-from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
-from gpufleet.api.requests import refuse_rows
+from gpufleet.api.jobs import DEFAULT_STARTUP_S, spot_plays
+from gpufleet.api.machine_notes import capacity_notes, said_of_prices
+from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.api.spoken import spoken
-from gpufleet.api.spot_plays import spot_plays
-from gpufleet.api.to_be_had import capacity_notes
-from gpufleet.api.training_recipes import (
-    grid_of,
-    method_named,
-    model_notes,
-    recipe_of_words,
-    stack_named,
-    trained_model,
-    usual_batch,
-    usual_step_tokens,
-)
-from gpufleet.api.training_stacks import other_stacks_of_plan, stack_notes
+from gpufleet.api.training_estimates import model_notes, trained_model, usual_step_tokens
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
@@ -44,13 +30,14 @@ from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.training import Recipe, Recompute, Stack
+from gpufleet.domain.training_recipes import method_named, recipe_of_words, stack_named, usual_batch
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
-from gpufleet.layout.training import Cluster, training_layouts
-from gpufleet.optimize.training import NEVER_S, TrainingSolution, least_gpus, solve_training
+from gpufleet.layout.training import grid_of
+from gpufleet.optimize.measured_runs import common_ratio, fastest_tokens_per_s_per_gpu
+from gpufleet.optimize.training import NEVER_S, TrainingSolution, solved_training_as_promised
 from gpufleet.optimize.training_machines import host_with, hosts_of, usual_training_machine
 from gpufleet.optimize.training_search import (
     HOST_TOO_SMALL,
@@ -60,9 +47,7 @@ from gpufleet.optimize.training_search import (
     TrainingGoal,
     TrainingQuestion,
 )
-from gpufleet.performance.training import step_terms
-from gpufleet.performance.training_kernels import KernelModel
-from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.optimize.training_stacks import as_fit, stacks_too_large
 from gpufleet.questions.training import TRAINING_HEADROOM, TrainingRequest
 from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
 from gpufleet.questions.training import TrainRequest as TrainRequest
@@ -71,8 +56,6 @@ from gpufleet.units import DAY, GIB, HOUR, MINUTE
 
 MOST_TOKENS = 1e16
 """Hundreds of times what any run has read: more is a slip."""
-SLOWEST_RATIO, FASTEST_RATIO, MOST_APART_RATIO = 10.0, 0.2, 2.0
-"""Runs of one's own take 0.2 to 10 times as long as predicted, or they were not read as they were meant."""
 USUAL_MOST_GPUS = 64
 """Without a deadline no more GPUs of a type are tried: the cheapest run is a small one."""
 CAMPAIGN_GPU_HOURS = 10_000
@@ -110,7 +93,9 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     counts = counts_of(request, tables)
     question, market = training_question(request, tables, counts)
     refuse_too_old(request, question.offers)
-    solution, missed = promised(question, tables, is_asked=request.confidence is not None)
+    solution, missed = solved_training_as_promised(
+        question, calibration_of(tables), is_asked=request.confidence is not None
+    )
     inputs = inputs_of(request, understood(request, question, market))
     notes = [*market.notes, *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
@@ -133,8 +118,10 @@ def otherwise_of(
     layout = layout_of(request, question.arch)
     keeps = {**layout, "recompute": int(Recompute.NONE)}
     kept = grid_of(keeps, question.goal.global_batch, tunes=isinstance(request, FinetuneRequest))
-    said = None if "recompute" in layout else kept
-    return other_stacks_of_plan(question, solution.ranked[0], calibration_of(tables), said)
+    best, free = solution.ranked[0].rated, None if "recompute" in layout else kept
+    asked = as_fit(question, solution.ranked[0], calibration_of(tables))
+    recompute = int(best.time.layouts.recompute[best.row])
+    return [other_stack(*found) for found in stacks_too_large(asked, recompute, free)]
 
 
 def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:
@@ -173,21 +160,6 @@ def host_notes(question: TrainingQuestion, solution: TrainingSolution, tables: C
     enough = host.memory_bytes >= float(need_bytes or 0.0)
     found = f"{host.name} has {has}" if enough else f"no machine of these GPUs has more than {has} ({host.name})"
     return [f"{short.subject} would need a machine with {needs}: {found}; less lies there without --offload"]
-
-
-def promised(question: TrainingQuestion, tables: Catalog, *, is_asked: bool) -> tuple[TrainingSolution, float | None]:
-    """The solution at the confidence of the goal, or as expected where nobody asked for it and nothing keeps it."""
-    calibration = calibration_of(tables)
-    solution = solve_training(question, calibration)
-    confidence = question.goal.confidence
-    if not solution.ranked and not is_asked and confidence != EXPECTED and math.isfinite(question.goal.deadline_s):
-        expected = replace(question, goal=replace(question.goal, confidence=EXPECTED))
-        again = solve_training(expected, calibration)
-        if again.ranked:
-            return again, confidence
-    if not solution.ranked and math.isfinite(question.goal.deadline_s):
-        solution = replace(solution, least_gpus=least_gpus(question, calibration))
-    return solution, None
 
 
 def counts_of(request: TrainingRequest, tables: Catalog) -> Mapping[str, int] | None:
@@ -340,35 +312,18 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
     """How many times as long steps of one's own took as is predicted for them: the geometric mean over the runs."""
     if not said:
         return None
-    logs = []
+    ratios = []
     for run in parse_measured(said):
         gpu = resolve_gpu(tables, run.gpus.name).accelerator
         machine = usual_training_machine(gpu, network_of_gpu(gpu, tables.instances.values()))
-        batch = question.goal.global_batch
-        cluster = Cluster(0, machine, run.gpus.number)
-        layouts, _ = training_layouts(question.arch, question.recipe, cluster, batch, grid_of(run.layout, batch))
-        if not len(layouts):
+        grid = grid_of(run.layout, question.goal.global_batch)
+        fastest = fastest_tokens_per_s_per_gpu(question, machine, run.gpus.number, grid, calibration_of(tables))
+        if fastest is None:
             raise UsageError(
                 "no layout is as your own run says", found=said, expected="parts that divide GPUs and batch"
             )
-        model = KernelModel(question.arch, question.recipe, (machine,), calibration_of(tables))
-        time = TrainingTime(model, layouts, question.time, question.software_year)
-        fastest = float(tokens_per_s_per_gpu(time, step_terms(time).total).max())
-        logs.append(math.log(fastest / run.tokens_per_s_per_gpu))
-    return believed(logs, said)
-
-
-def believed(logs: Sequence[float], said: str) -> float:
-    """The geometric mean of ratios, of which none is out of all proportion and all are about alike."""
-    hint = "A run says tokens per second of one GPU; --eager, --precision and --method must be as they were."
-    ratios = [math.exp(each) for each in logs]
-    if not FASTEST_RATIO <= min(ratios) <= max(ratios) <= SLOWEST_RATIO:
-        found = ", ".join(f"{1 / ratio:.2g}x the predicted speed" for ratio in ratios)
-        expected = f"from {1 / SLOWEST_RATIO:g}x to {1 / FASTEST_RATIO:g}x"
-        raise UsageError("your own runs are not as fast as any such run", found=found, expected=expected, hint=hint)
-    if max(ratios) > min(ratios) * MOST_APART_RATIO:
-        raise UsageError("your own runs disagree: one stack has one scale", found=said, hint=hint)
-    return math.exp(sum(logs) / len(logs))
+        ratios.append(fastest / run.tokens_per_s_per_gpu)
+    return common_ratio(ratios, said)
 
 
 def training_notes(question: TrainingQuestion) -> list[str]:
@@ -401,3 +356,14 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("time to start", "startup_s", f"{goal.startup_s / MINUTE:g} min", request.startup_s is not None),
         *market_rows(request, question.offers),
     ]
+
+
+def stack_notes(otherwise: list[OtherStack]) -> list[str]:
+    """That a plan is tight, and what it rests on; a choice of the layout holds as it stands."""
+    parts = [
+        f"{stack.assumed}, else ({stack.otherwise}{f', {stack.flag}' if stack.flag else ''}) a GPU needs "
+        f"{stack.total_bytes / GIB:.1f} of its {stack.device_bytes / GIB:.1f} GiB"
+        for stack in otherwise
+        if not stack.is_choice
+    ]
+    return [f"Warning: tight: it rests on {'; on '.join(parts)}"] if parts else []

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from gpufleet.answers.training_estimate import training_change, training_fit
+from gpufleet.answers.training_estimate import training_fit
 from gpufleet.api.envelope import in_full
 from gpufleet.api.spoken import heard
-from gpufleet.api.training_changes import Change, FitWords, Ladder, ladders, pairs
-from gpufleet.api.training_recipes import (
-    formats_named,
-    grid_of,
-    method_named,
-    model_notes,
-    offloads_named,
-    recipe_of_words,
-    sequence_of,
-    trained_model,
-    usual_batch,
-    usual_step_tokens,
-)
-from gpufleet.api.training_stacks import other_stacks
+from gpufleet.api.training_estimates import model_notes, trained_model, usual_step_tokens
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network import network_of_gpu
@@ -33,19 +20,22 @@ from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Method, Recipe, Recompute
+from gpufleet.domain.training_recipes import formats_named, method_named, offloads_named, sequence_of, usual_batch
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.training_layout import parse_layout
-from gpufleet.layout.training import Drop
+from gpufleet.layout.training import Drop, grid_of
 from gpufleet.optimize.links import usual_machine
-from gpufleet.optimize.training_fit import TrainingFitQuestion, TrainingPlace, allowed_layouts, best_place
+from gpufleet.optimize.training_changes import FitWords, changes_that_fit
+from gpufleet.optimize.training_fit import TrainingFitQuestion, allowed_layouts, best_place
 from gpufleet.optimize.training_machines import hosts_of, trains_on, usual_training_machine
+from gpufleet.optimize.training_stacks import stacks_too_large
 from gpufleet.questions.fit import TrainingFitRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.words import sentence
-from gpufleet.results.training import TrainingChange, TrainingFit
+from gpufleet.results.training import TrainingFit
 
-CONFIDENCE, MOST_CHANGES = 0.8, 3
+CONFIDENCE = 0.8
 
 
 def fit_training(
@@ -84,11 +74,10 @@ def fit_training(
     place = best_place(question_of(words, tables))
     if place is None:
         raise without_layout(words, tables)
-    changes = [] if place.fits else changes_that_fit(words, place.question.recipe, tables)
+    changes = [] if place.fits else changes_that_fit(words, lambda changed: best_place(question_of(changed, tables)))
     kept = grid_of({**words.layout, "recompute": int(Recompute.NONE)}, place.question.global_batch)
-    is_said = "recompute" in words.layout
-    recompute = int(place.layouts.recompute[0])
-    otherwise = other_stacks(place.question, recompute, None if is_said else kept) if place.fits else []
+    free = None if "recompute" in words.layout else kept
+    otherwise = stacks_too_large(place.question, int(place.layouts.recompute[0]), free) if place.fits else []
     found = training_fit(place, changes, otherwise, [*filter(None, [gpu.note]), *model_notes(arch)])
     return in_full(found, tables, asked)
 
@@ -123,7 +112,7 @@ def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
 
 def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
     """The question that words ask, on usual machines of the GPU."""
-    recipe = recipe_of(words)
+    recipe = words.recipe
     batch, instances = batch_of(words, recipe), tables.instances.values()
     on_machine = min(words.num_gpus, usual_machine(words.gpu))
     return TrainingFitQuestion(
@@ -141,60 +130,12 @@ def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
     )
 
 
-def recipe_of(words: FitWords) -> Recipe:
-    """The recipe of a model that is trained further."""
-    return recipe_of_words(
-        words.arch,
-        words.method,
-        sequence_tokens=words.sequence_tokens,
-        rank=words.rank,
-        modules=words.modules,
-        precision=words.precision,
-        optimizer=words.optimizer,
-        offload=words.offload,
-        eager=words.eager,
-        is_from_nothing=False,
-        stack=words.stack,
-    )
-
-
 def batch_of(words: FitWords, recipe: Recipe) -> int:
     """Sequences of a step: as many as is usual, and as all GPUs share evenly."""
     shared = words.num_gpus * words.layout.get("micro-batch", 1)
     tokens = usual_step_tokens(words.arch, is_from_nothing=False)
     usual = 1 if recipe.optimizer.in_backward else usual_batch(recipe, tokens)
     return shared * max(math.ceil(usual / shared), 1)
-
-
-def changes_that_fit(words: FitWords, recipe: Recipe, tables: Catalog) -> list[TrainingChange]:
-    """Up to three single changes with which it fits; two together where none does alone."""
-    found = fitting(ladders(words, recipe), tables)
-    return found or fitting(pairs(words), tables)
-
-
-def fitting(tried: Iterator[Ladder], tables: Catalog) -> list[TrainingChange]:
-    """The first step of each change with which it fits, up to three."""
-    found: list[TrainingChange] = []
-    for ladder in tried:
-        if len(found) < MOST_CHANGES:
-            found += first_that_fits(ladder, tables)
-    return found
-
-
-def first_that_fits(ladder: Ladder, tables: Catalog) -> list[TrainingChange]:
-    """The first of these changes with which it fits, where one is."""
-    for change in ladder:
-        place = place_of(change, tables)
-        if place is not None and place.fits:
-            return [training_change(change.change, change.flag, place)]
-    return []
-
-
-def place_of(change: Change, tables: Catalog) -> TrainingPlace | None:
-    """The layout of a changed question; None where it makes no sense."""
-    if change.words.method is not Method.FULL or change.words.rank is None:
-        return best_place(question_of(change.words, tables))
-    return None
 
 
 def without_layout(words: FitWords, tables: Catalog) -> Infeasible:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.answers.simulation import objective_of
-from gpufleet.api.replayed_requests import at_total_rate
 from gpufleet.api.simulated_copies import CopyQuestion, FoundCopy, copy_in, copy_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
@@ -58,7 +57,7 @@ class Verifying:
         """Such a share of all requests, the same for every deployment."""
         generator, rate = np.random.default_rng(SEED), self.workload.rate_requests_per_s
         if self.seen is None:
-            return requests_of_workload(at_total_rate(self.workload, rate * share), generator, NUM_REQUESTS)
+            return requests_of_workload(self.workload.at_rate(rate * share), generator, NUM_REQUESTS)
         own = repeated(at_rate(self.seen, rate), max(len(self.seen), NUM_REQUESTS / share))
         return own if share == 1 else thinned(own, generator, share)
 
@@ -150,7 +149,7 @@ class SlowEnd:
         """
         power = float(normal_quantile(share) / normal_quantile(HIGH_END))
         ttft, tpot = self.ttft_ratio**power, self.tpot_ratio**power
-        workload = at_total_rate(how.workload, how.workload.rate_requests_per_s * tpot * more)
+        workload = how.workload.at_rate(how.workload.rate_requests_per_s * tpot * more)
 
         def tighter(slo: Slo) -> Slo:
             later = ((x, ttft if x.metric == "ttft" else tpot) for x in slo.limits)

@@ -11,6 +11,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.catalog.schema import Region
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.place import Place
 from gpufleet.errors import UnknownName, UsageError
 
 MOST_NAMED = 6
@@ -145,3 +146,19 @@ def unplaced_notes(catalog: Catalog, wanted: OfferFilter) -> list[str]:
         return []
     shown = ", ".join(f"{cloud} {region}" for cloud, region in unplaced[:MOST_NAMED])
     return [f"Left out: prices in regions whose country is not known here, {shown}; a row of regions.csv says it"]
+
+
+def known_areas(areas: Sequence[str], tables: Catalog) -> list[str]:
+    """Areas by name; what is none is told."""
+    known = area_words(tables)
+    for area in areas:
+        if area.casefold() not in known:
+            raise UnknownName("area", area, known)
+    return [area.casefold() for area in areas]
+
+
+def is_in(place: Place, words: str, area: str, tables: Catalog) -> bool:
+    """Whether users are in an area: it is what they were called, or their country is in it."""
+    codes = area_words(tables)[area]
+    named = area_words(tables).get(words.casefold(), frozenset())
+    return place.country in codes or bool(named and named <= codes)

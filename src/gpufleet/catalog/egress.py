@@ -80,3 +80,26 @@ def egress_row(place: Place, row: Mapping[str, str]) -> EgressRow:
         source=text(place, "source_id", row["source_id"]),
         as_of=day(place, "as_of", row["as_of"]),
     )
+
+
+def dearest_egress(tables: Catalog) -> dict[str, float]:
+    """What a GB costs on its way out of the dearest region of each cloud that has published a price   [USD/GB]."""
+    dearest: dict[str, float] = {}
+    for cloud, region in tables.located_regions:
+        price = egress_price(tables, cloud, region) if tables.is_open(cloud, region) else None
+        if price is not None:
+            dearest[cloud] = max(dearest.get(cloud, 0.0), price.first_paid_usd_per_gb)
+    return dearest
+
+
+def egress_usd_per_gb(
+    tables: Catalog, source: RegionKey, to: RegionKey | None, dearest: Mapping[str, float]
+) -> float | None:
+    """What a GB costs on its way out of a region, to the internet or `to` another one: at the first price that is paid.
+
+    Nothing within a region. One without a price costs what the dearest of its cloud does; None of a cloud without any.
+    """
+    if source == to:
+        return 0.0
+    price = egress_price(tables, *source, to)
+    return dearest.get(source[0]) if price is None else price.first_paid_usd_per_gb

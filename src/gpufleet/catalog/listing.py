@@ -229,3 +229,11 @@ def source_notes(catalog: Catalog, ids: Iterable[str]) -> list[SourceNote]:
     """The sources of these ids, in their order."""
     found = (catalog.sources[source_id] for source_id in sorted(ids) if source_id in catalog.sources)
     return [SourceNote(**asdict(source)) for source in found]
+
+
+def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offer]:
+    """The cheapest on-demand machine with at least that many of this accelerator; GPUs left over are paid for."""
+    wanted = OfferFilter(accelerators={accelerator.name}, price_kinds={PriceKind.ON_DEMAND})
+    offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
+    sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
+    return {number: offer for size, offer in sizes for number in range(1, size + 1)}

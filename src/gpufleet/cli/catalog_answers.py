@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpufleet.answers.model_explained import explain_model
-from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
+from gpufleet.catalog.missing_prices import ended_notes
 from gpufleet.catalog.model_listing import encoder_row, list_models, model_row
 from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture, shipped_encoder
 from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions

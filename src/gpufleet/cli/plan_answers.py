@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
@@ -26,13 +25,13 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.workload import CLASS_KEYS, KEYS, ClassEntry, WorkloadFile, read_workload, refuse_said
-from gpufleet.questions.fields import SERVE, words_of
+from gpufleet.questions.fields import SERVE, RequestKind, ServeRequest, words_of
 from gpufleet.units import parse_rate, parse_ratio, parse_usd_per_hour
 
 if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
-    from gpufleet.api.plan_question import Asked
+    from gpufleet.api.plan_changes import Asked
     from gpufleet.ask.side_by_side.shape import ModelComparison
     from gpufleet.domain.requests import Requests
     from gpufleet.inputs.trace import Trace
@@ -160,7 +159,7 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
 
 def asked_today(workload: str) -> Asked:
     """The questions of a workload file alone, and the budget of several models; encoders are not compared."""
-    from gpufleet.api.plan_question import Asked
+    from gpufleet.api.plan_changes import Asked
 
     written, flags = read_workload(workload), ServeFlags()
     if written.models is None:

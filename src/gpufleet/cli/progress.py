@@ -40,7 +40,7 @@ def is_watched() -> bool:
 
 def tell_of_compiling() -> None:
     """Say on a terminal what the first replay of an installation waits for."""
-    from gpufleet.api.kept_code import compiles_first
+    from gpufleet.catalog.kept_code import compiles_first
 
     if is_watched() and compiles_first():
         remark(COMPILING)

@@ -78,8 +78,8 @@ def simulate(
 
 def replayed(request: SimulationRequest, kept: list[Replay] | None) -> Simulation:
     """The answer, with a bar while it takes long; Ctrl-C ends the replay, and what is done so far is the answer."""
-    from gpufleet.api.kept_code import compiles_first
     from gpufleet.api.simulations import simulate_serving
+    from gpufleet.catalog.kept_code import compiles_first
 
     on_replay = None if kept is None else kept.append
     with interrupts_noted(ends_until_asked=compiles_first()) as should_stop, progress_bar("requests") as on_progress:

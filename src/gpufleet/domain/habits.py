@@ -5,6 +5,9 @@ from __future__ import annotations
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
 
+DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS = "lora", 16, 4096
+"""Of training: how it is tuned, the rank of its adapters, and the tokens of a sequence."""
+
 
 @dataclass(frozen=True)
 class Habits:

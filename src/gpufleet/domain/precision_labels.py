@@ -25,6 +25,7 @@ LABELS = {
 }
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 OWN, AWQ = "own", "awq"
+LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 
 
 def weight_format(arch: Architecture, label: str | None = None) -> WeightFormat:
@@ -41,6 +42,12 @@ def weight_format(arch: Architecture, label: str | None = None) -> WeightFormat:
     if _is_own(arch, linear_label, experts):
         return arch.weights
     return replace(_converted(arch, linear, experts), is_awq=linear_label == AWQ)
+
+
+def own_and_lower(arch: Architecture) -> list[WeightFormat]:
+    """The checkpoint's own format, then lower ones, each once."""
+    lower = (weight_format(arch, label) for label in LOWER_FORMATS)
+    return list({w.name: w for w in (arch.weights, *lower)}.values())
 
 
 def _precision(label: str) -> Precision:

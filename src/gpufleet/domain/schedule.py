@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gpufleet.errors import Infeasible
 from gpufleet.records import dataclass
 from gpufleet.units import DAY, HOUR
 
@@ -191,3 +192,23 @@ class Run:
     def end_s(self) -> float:
         """When it is done."""
         return self.pieces[-1].end_s
+
+
+@dataclass(frozen=True)
+class BatchDuration:
+    """A batch job by the replicas that share it: `replica_s` of work for one of them."""
+
+    replica_s: float
+    startup_s: float
+    gpus_per_replica: int
+    low_ratio: float
+    high_ratio: float
+    grade: str
+
+    def on(self, gpus: int) -> Duration:
+        """With so many GPUs, all replicas at once."""
+        replicas = gpus // self.gpus_per_replica
+        if not replicas:
+            raise Infeasible(f"one replica takes {self.gpus_per_replica} GPUs, {gpus} are asked for")
+        work = self.startup_s + self.replica_s / replicas
+        return Duration(work, work * self.low_ratio, work * self.high_ratio, self.grade)

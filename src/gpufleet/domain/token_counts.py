@@ -98,3 +98,6 @@ class AssumedCounts(TokenCounts):
     log_spread: float = 0.0
     context_tokens: float = math.inf
     beside_tokens: float = 0.0
+
+
+MOST_TOKENS = 2**24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
@@ -69,6 +69,12 @@ class Workload:
             Slo(tuple(limit for c in classes for limit in c.slo.limits)),
             classes,
         )
+
+    def at_rate(self, requests_per_s: float) -> Workload:
+        """The same at another rate of all together, of which every class keeps its share."""
+        ratio = requests_per_s / self.rate_requests_per_s
+        classes = tuple(replace(c, rate_requests_per_s=c.rate_requests_per_s * ratio) for c in self.classes)
+        return replace(self, rate_requests_per_s=requests_per_s, classes=classes)
 
     @property
     def figures(self) -> tuple[tuple[str, str, str], ...]:

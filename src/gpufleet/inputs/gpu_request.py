@@ -42,6 +42,11 @@ def parse_gpus(text: object) -> GpuRequest:
     return GpuRequest(name.strip(), int(number))
 
 
+def gpus_said(gpus: str | tuple[str, int] | None) -> GpuRequest:
+    """A name and a number as they are, or read."""
+    return GpuRequest(*gpus) if isinstance(gpus, tuple) else parse_gpus(gpus or "")
+
+
 def gpus_asked(text: str | None) -> GpuRequest:
     """The same of a question that cannot do without them."""
     if text is None:

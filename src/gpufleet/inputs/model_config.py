@@ -143,6 +143,16 @@ def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Arc
         raise
 
 
+def model_asked(model: str | os.PathLike[str] | Architecture, shipped: Callable[[str], Architecture]) -> Architecture:
+    """The model of a question: as it is, or read by its name or path."""
+    return model if isinstance(model, Architecture) else read_model(str(model), shipped)
+
+
+def encoder_asked(model: str | os.PathLike[str] | EncoderModel, shipped: Callable[[str], EncoderModel]) -> EncoderModel:
+    """The encoder of a question: as it is, or read by its name or path."""
+    return model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped)
+
+
 def _read_added(added: AddedModel) -> Architecture:
     """A model that was added from a hub, at the bytes that its files hold."""
     arch = parse_architecture(*_added_config(added))

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpufleet.domain.training import Recompute, Sharding
+from gpufleet.domain.training_recipes import RECOMPUTES, SHARDINGS
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.gpu_request import GpuRequest, parse_gpus
 from gpufleet.questions.training import LARGEST_SIZE
 from gpufleet.units import parse_count
 
 SIZES = ("tp", "pp", "cp", "ep", "dp", "interleave", "micro-batch")
-SHARDINGS: Mapping[str, Sharding] = {
-    "none": Sharding.DDP,
-    "ddp": Sharding.DDP,
-    "zero-1": Sharding.ZERO_1,
-    "zero-2": Sharding.ZERO_2,
-    "zero-3": Sharding.ZERO_3,
-    "fsdp": Sharding.ZERO_3,
-    "hybrid": Sharding.HYBRID,
-    "hsdp": Sharding.HYBRID,
-}
-RECOMPUTES: Mapping[str, Recompute] = {each.name.lower(): each for each in Recompute}
 
 
 class MeasuredRun(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -12,6 +12,7 @@ from gpufleet.domain.architecture import Architecture, Attention, MixtureOfExper
 from gpufleet.domain.arrays import BoolArray, IntArray
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 
 LONG_SEQUENCE_TOKENS, LEAST_PIECE_TOKENS = 8192, 4096
@@ -235,3 +236,29 @@ def joined(parts: Sequence[TrainingLayouts]) -> TrainingLayouts:
 def rows_of(parts: Sequence[TrainingLayouts]) -> IntArray:
     """Which part each row of the joined layouts came from."""
     return np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+
+
+GRID_NAMES = {
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "cp": "context_parallel",
+    "ep": "expert_parallel",
+    "dp": "data_parallel",
+    "interleave": "interleave",
+    "micro-batch": "micro_batch",
+}
+
+
+def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:
+    """The layouts that are searched: those with the parts that were said; who fine-tunes builds no pipeline unasked."""
+    micro = layout.get("micro-batch")
+    if micro is not None and micro > batch:
+        raise UsageError("the micro-batch is larger than the global batch", found=micro, expected=f"at most {batch:,}")
+    fixed: dict[str, tuple[int, ...]] = {GRID_NAMES[n]: (v,) for n, v in layout.items() if n in GRID_NAMES}
+    if tunes and "pp" not in layout:
+        fixed["pipeline_parallel"] = (1,)
+    if "sharding" in layout:
+        fixed["sharding"] = (Sharding(layout["sharding"]),)
+    if "recompute" in layout:
+        fixed["recompute"] = (Recompute(layout["recompute"]),)
+    return replace(FINE, **fixed)  # type: ignore[arg-type]

@@ -46,6 +46,7 @@ from gpufleet.units import GIB
 
 QUEUE_SHARES = np.geomspace(1 / 256, 1.0, 32)[:-1, None]  # of the largest, 20 % apart, where the best is sought
 WORTH_A_SMALLER_BATCH_RATIO = 1.001
+MOST_SEQUENCES = 10**6
 UNREACHED_S = 1e9
 EVERY_FIGURE = Slo(tuple(Limit(metric, statistic, UNREACHED_S) for metric in METRICS for statistic in STATISTICS))
 """Limits that nothing breaks: an estimate tells every figure."""

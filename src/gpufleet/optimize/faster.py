@@ -14,7 +14,7 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import weight_format
+from gpufleet.domain.precision_labels import LOWER_FORMATS, weight_format
 from gpufleet.errors import GpufleetError
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
@@ -26,7 +26,6 @@ from gpufleet.performance.serving import Serving
 from gpufleet.records import dataclass
 from gpufleet.units import GB
 
-LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 MOST_CHANGES, MOST_OF_A_KIND, GPUS_TRIED = 4, 2, 3
 FEWER_BYTES_RATIO, MORE_BANDWIDTH_RATIO = 0.9, 1.1
 LEAST_GAIN_RATIO, MORE_PER_GPU_RATIO = 1.02, 1.05

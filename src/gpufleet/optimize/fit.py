@@ -14,6 +14,7 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import BF16, FP8, Precision, WeightFormat
+from gpufleet.domain.precision_labels import own_and_lower
 from gpufleet.domain.reason import Reason
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
@@ -363,3 +364,31 @@ def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: Reason | No
     if not chosen.fits and float(budget.kv_pool_bytes.expected) <= 0:
         return "activations and engine overhead"
     return "KV cache"
+
+
+WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
+
+
+def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
+    """The asked format, the checkpoint's own, and smaller ones that the engine runs on this accelerator."""
+    arch, q = question.arch, question
+    limit_bytes = WORTHWHILE_RATIO * weights_bytes(arch, arch.weights)
+    smaller = [w for w in own_and_lower(arch) if weights_bytes(arch, w) < limit_bytes]
+    runnable = [w for w in smaller if weight_refusal(q.engine, q.accelerator, w) is None]
+    return list({w.name: w for w in (q.weights, arch.weights, *runnable)}.values())
+
+
+def caches_to_compare(question: FitQuestion) -> list[Precision]:
+    """The asked KV format, and those of 16 and 8 bits that the engine runs on this accelerator."""
+    q = question
+    runnable = [kv for kv in (BF16, FP8) if kv_refusal(q.engine, q.accelerator, kv, q.arch) is None]
+    return list(dict.fromkeys((q.kv, *runnable)))
+
+
+def copies_of(question: FitQuestion) -> Iterator[tuple[int, Placement]]:
+    """Copies of a machine by the GPUs of each: powers of two, and all."""
+    sizes = {2**n for n in range(question.num_gpus.bit_length())} | {question.num_gpus}
+    for size in sorted(n for n in sizes if n <= question.num_gpus):
+        placement = best_placement(replace(question, num_gpus=size))
+        if placement is not None and placement.fits:
+            yield question.num_gpus // size, placement

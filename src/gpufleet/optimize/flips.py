@@ -371,7 +371,5 @@ def shown_value(value: float, now: float, is_other: Callable[[float], bool]) -> 
 
 def at_rate(demand: Demand, requests_per_s: float) -> Demand:
     """The same demand at another rate, of which every class and the busiest stretch keep their share."""
-    workload, ratio = demand.workload, requests_per_s / demand.workload.rate_requests_per_s
-    classes = tuple(replace(c, rate_requests_per_s=c.rate_requests_per_s * ratio) for c in workload.classes)
-    at_rate = replace(workload, rate_requests_per_s=requests_per_s, classes=classes)
-    return replace(demand, workload=at_rate, busiest_requests_per_s=demand.busiest_requests_per_s * ratio)
+    busiest = demand.busiest_requests_per_s * (requests_per_s / demand.workload.rate_requests_per_s)
+    return replace(demand, workload=demand.workload.at_rate(requests_per_s), busiest_requests_per_s=busiest)

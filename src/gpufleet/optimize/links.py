@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
+from gpufleet.errors import UsageError
 from gpufleet.units import GB
 
 GPUS_OF_A_MACHINE = 8
@@ -51,3 +52,13 @@ def usual_instance(instances: Iterable[Instance], gpu: Accelerator, layout: Layo
     links = Counter(i.host[2:] for i in holding)
     of_most = [i for i in holding if i.host[2:] == links.most_common(1)[0][0]]
     return min(of_most, key=lambda i: (i.gpu_count, i.cloud, i.name))
+
+
+def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
+    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as a stage of the layout needs."""
+    if machine.accelerator != gpu.name or machine.gpu_count < layout.devices_per_stage:
+        raise UsageError(
+            f"{machine.cloud} {machine.name} does not hold {layout.devices_per_stage}x {gpu.name}",
+            found=f"{machine.gpu_count:g}x {machine.accelerator}",
+        )
+    return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0

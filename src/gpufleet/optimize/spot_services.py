@@ -231,3 +231,27 @@ def tick_for(start_s: float, stands_s: float) -> float:
     parts = range(1, MOST_PARTS + 1)
     over = [math.ceil(start_s * n / stands_s) * stands_s / n - start_s for n in parts]
     return stands_s / next((n for n in parts if over[n - 1] <= START_ROUNDING * start_s), MOST_PARTS)
+
+
+@dataclass(frozen=True, eq=False)
+class ZoneSupply:
+    """What zones have, in three parts: that which narrows policies down, which chooses, and which tells."""
+
+    narrows: ZoneNodes
+    chooses: ZoneNodes
+    tells: ZoneNodes
+    source: str
+    grade: str
+
+    def over(self, zones: int) -> ZoneNodes:
+        """What tells, of the first zones alone."""
+        return ZoneNodes.of(self.tells.nodes[:, :zones], self.tells.tick_s)
+
+
+def told_policies(
+    supply: ZoneSupply, num_machines: int, start_s: float, target: ServiceTarget, *, stays: bool
+) -> PlayedPolicies:
+    """What is told of a service, the answer first: that which keeps the target, or on demand alone where it `stays`."""
+    chosen = chosen_policies(supply.narrows, supply.chooses, num_machines, start_s, target)
+    answer = ServicePolicy(num_machines) if stays else chosen.answer
+    return play_policies(supply.tells, num_machines, start_s, [answer, chosen.fixed, *chosen.frontier])

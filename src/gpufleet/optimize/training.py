@@ -16,6 +16,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.domain.offer import Offer, PriceKind
@@ -530,6 +531,22 @@ def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | No
         again = search.best(list(fewer.values())[:MOST_PROMISING], q.grid, None).rated.values()
         least = min((gpus for gpus, _ in placing.in_time(again, free.deadline_s)), default=least)
     return None if math.isinf(least) else round(least)
+
+
+def solved_training_as_promised(
+    question: TrainingQuestion, calibration: Calibration, *, is_asked: bool
+) -> tuple[TrainingSolution, float | None]:
+    """The solution at the confidence of the goal, or as expected where nobody asked for it and nothing keeps it."""
+    solution = solve_training(question, calibration)
+    confidence = question.goal.confidence
+    if not solution.ranked and not is_asked and confidence != EXPECTED and math.isfinite(question.goal.deadline_s):
+        expected = replace(question, goal=replace(question.goal, confidence=EXPECTED))
+        again = solve_training(expected, calibration)
+        if again.ranked:
+            return again, confidence
+    if not solution.ranked and math.isfinite(question.goal.deadline_s):
+        solution = replace(solution, least_gpus=least_gpus(question, calibration))
+    return solution, None
 
 
 def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.questions.fields import MODEL, NamedPath
-from gpufleet.questions.training import DEFAULT_METHOD, LARGEST_SIZE, FinetuneRequest
+from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
     LOAD,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from gpufleet.domain.habits import DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS
 from gpufleet.questions.fields import DEADLINE, MODEL, JobRequest, NamedPath, words_of
 from gpufleet.questions.words import (
     ENGINE,
@@ -33,8 +34,6 @@ LARGEST_SIZE = 65_536
 """No part of a layout is larger."""
 CORPUS = Kind("N", parse_corpus, unit="tokens")
 TOKENS = Kind("N", plain(parse_tokens), unit="tokens")
-METHODS = ("full", "lora", "qlora")
-DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS = "lora", 16, 4096
 TRAINING_HEADROOM = 0.0
 """None: the tokens are known, unlike requests, and the high end of their time is planned with already."""
 

@@ -26,9 +26,9 @@ from gpufleet.accuracy.serving_under_load import (
     shared_blocks,
     steady_under_load,
 )
-from gpufleet.api.request_runs import Experiment, draws_for
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.inputs.measurements import MeasurementRow, kind_of
+from gpufleet.optimize.request_runs import Experiment, draws_for
 from gpufleet.results.accuracy import ScoredFigure
 
 MEASUREMENTS = Path(__file__).resolve().parents[3] / "measurements" / "serving_under_load.csv"

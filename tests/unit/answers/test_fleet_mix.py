@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from gpufleet.answers.fleet_mix import bought_offers, ends_of, goes_on, joined_rows, route_rows, used_ways
-from gpufleet.api.mixes import MixRequest, plan_mix, posed_of, sound_mix, understood_mix
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.mixes import MixRequest, plan_mix, understood_mix
 from gpufleet.catalog.load import load_catalog
+from gpufleet.optimize.mixes.cheapest import sound_mix
 from gpufleet.optimize.mixes.corrected import Rated, on_one_type
 from gpufleet.optimize.mixes.effort import Effort
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.mix import FleetMix, RouteRow
 
 CHAT = ServeRequest(

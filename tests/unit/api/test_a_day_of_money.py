@@ -10,7 +10,7 @@ import pytest
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.api.comparisons import compare
 from gpufleet.api.inquiries import against_tokens, pareto
-from gpufleet.api.prepared import prepare
+from gpufleet.api.serve_questions import prepare
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.bill import BillLine, Per
 from gpufleet.report.comparison import comparison_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.api.cold_starts import cold_start_of
-from gpufleet.api.machine_failures import machine_failures
+from gpufleet.api.mishaps import machine_failures
 from gpufleet.errors import GpufleetError
 from gpufleet.results.cold_start import ColdStartResult
 

@@ -10,11 +10,11 @@ import pytest
 
 from gpufleet.api import estimate
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.performance.elementwise import elementwise_s
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.estimate import ServingEstimate
 
 

@@ -13,12 +13,12 @@ from gpufleet.api.comparisons import compare_plans
 from gpufleet.api.fleets import FleetAnswer, plan_fleet
 from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.plan_answers import fleet_answer
 from gpufleet.cli.plan_words import ServeFlags
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.comparison import fleet_comparison_page
 from gpufleet.report.fleet_plan import fleet_page
 from gpufleet.report.formats import as_json

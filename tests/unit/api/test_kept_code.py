@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.api import kept_code
-from gpufleet.api.kept_code import FOLDER_VARIABLE, MOST_KEPT, compiles_first, digest_of_sources, kept_in
+from gpufleet.catalog import kept_code
+from gpufleet.catalog.kept_code import FOLDER_VARIABLE, MOST_KEPT, compiles_first, digest_of_sources, kept_in
 from gpufleet.simulate.compiled import kept_where_it_can
 
 COMPILED = f"events.run_until-22.py{sys.version_info.major}{sys.version_info.minor}.1.nbc"

@@ -8,7 +8,7 @@ import pytest
 import gpufleet
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.kept_plans import Tried, kept_in_replay, least_kept
-from gpufleet.api.recorded_question import request_of
+from gpufleet.api.plan_basis import request_of
 from gpufleet.domain.requests import Requests
 from gpufleet.report.plan import headline, plan_page
 from gpufleet.report.verification import sized_line

@@ -11,8 +11,8 @@ from tests.properties.random_questions import KINDS, question_at
 
 from gpufleet.api import RequestKind, ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded
-from gpufleet.api.recorded_question import request_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.token_counts import TokenCounts

@@ -8,10 +8,10 @@ from datetime import date, timedelta
 import pytest
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.errors import DataMissing
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.units import DAY
 
 ASKED = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms", clouds=["azure"], today=date(2026, 11, 21))

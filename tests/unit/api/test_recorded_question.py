@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from gpufleet.api.plan_basis import NOT_WRITTEN, request_words
-from gpufleet.api.recorded_question import request_of
-from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.plan_basis import NOT_WRITTEN, request_of, request_words
 from gpufleet.domain.images import Images
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.questions.fields import RequestKind, ServeRequest
 from gpufleet.results.plan import PlanBasis
 
 QUESTION = {"model": "llama-3.1-8b", "rate": 2, "input_tokens": 100, "output_tokens": 10.0}

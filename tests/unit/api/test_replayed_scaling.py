@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.api.replayed_scaling import LEAD_S, requests_in, worst_parts
 from gpufleet.errors import UsageError
+from gpufleet.optimize.worst_parts import LEAD_S, requests_in, worst_parts
 from gpufleet.simulate.scaling import Played
 from gpufleet.units import DAY, HOUR, MINUTE
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet import ServingEstimate, estimate
-from gpufleet.api.request_runs import Experiment, Pace, Replayed, results_of, statistic_of, times_of
+from gpufleet.api.request_runs import Replayed, generator_of
 from gpufleet.api.simulated_copies import copy_of
 from gpufleet.catalog.run_ranges import RunRange, load_run_ranges
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
+from gpufleet.optimize.request_runs import Experiment, Pace, results_of, statistic_of, times_of
 from gpufleet.questions.estimate import CopyQuestion
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.text import page_as_text
@@ -115,7 +116,7 @@ def test_long_steps_add_queues_and_short_ones_take_some_away(step_ratio: float, 
 
 def played() -> tuple[Copy, Experiment]:
     requests = Requests(np.arange(200) / 10.0, np.full(200, 500), np.full(200, 100), np.zeros(200, dtype=np.int64))
-    return copy_of(CopyQuestion("llama-3.1-8b", "H100:1"), requests).copy, Experiment([requests])
+    return copy_of(CopyQuestion("llama-3.1-8b", "H100:1"), requests).copy, Experiment([requests], generator_of)
 
 
 def width_of(found: ServingEstimate, quantile: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.api import plan_finetune, plan_train
-from gpufleet.api.training_recipes import trained_model, usual_step_tokens
+from gpufleet.api.training_estimates import trained_model, usual_step_tokens
 
 
 @pytest.mark.parametrize("num_gpus", [3, 6, 7])

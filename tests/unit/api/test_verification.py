@@ -8,11 +8,11 @@ import pytest
 import gpufleet
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_of
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.verification import SlowEnd, keeps, ways_to_arrive
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.requests import Requests
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.verification import verification_table
 from gpufleet.simulate.generated import requests_of
 

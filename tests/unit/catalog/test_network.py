@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.api.machine_links import network_between
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.machine_links import network_between
 from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.domain.instance import Instance

@@ -12,10 +12,10 @@ import yaml
 from gpufleet.api import fit, plan_batch, plan_serve
 from gpufleet.api.batches import BatchRequest
 from gpufleet.api.estimates import estimate
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.models import load_model_config
 from gpufleet.deploy.launch import DIALECTS
 from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.report.estimate import estimate_page
 from gpufleet.report.fit import fit_page
 from gpufleet.report.formats import page_as_markdown

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.api.mixes import plan_mix
-from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.deploy.routing_table import routing_table
+from gpufleet.questions.fields import RequestKind, ServeRequest
 from gpufleet.results.mix import FleetMix
 
 KINDS = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -14,6 +13,7 @@ from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.crossover import CostCurve
 from gpufleet.optimize.service import solve_serve
 from gpufleet.pricing.token_price import TokenPrice
+from gpufleet.questions.fields import ServeRequest
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.api.prepared import prepare
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import prepare
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -19,6 +18,7 @@ from gpufleet.optimize.copies.decoder import LONGEST
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import EveryRejection, describe
 from gpufleet.optimize.service import solve_serve
+from gpufleet.questions.fields import ServeRequest
 
 MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=["aws"], max_spot=0.5)
 

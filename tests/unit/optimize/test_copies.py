@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api.encoder_services import EncoderServeRequest, solved_encoder
-from gpufleet.api.prepared import prepare
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import prepare
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.optimize.contest import Contest
@@ -19,6 +18,7 @@ from gpufleet.optimize.demand import QuietHours
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.passes import rest_of_pass_s, wait_for_others_s
+from gpufleet.questions.fields import ServeRequest
 
 TABLES = load_catalog()
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 4000, 200, "tpot.p95<100ms", gpus=["L40S"], clouds=["aws"])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gpufleet.api.comparisons import solved_side
-from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import whole_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.crossover import EQUAL, FIRST, NEITHER, SECOND, cheaper_of, stretches
+from gpufleet.questions.fields import ServeRequest
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api.configured import configured
-from gpufleet.api.lengths import checked_lengths
+from gpufleet.api.demands import checked_lengths
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog

@@ -10,7 +10,7 @@ from tests.effort import cases
 from tests.properties.random_questions import question_at
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.prepared import prepare
+from gpufleet.api.serve_questions import prepare
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.calibration import Calibration

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.api.requests import ServeRequest
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import at_rate, nearest_change, shown_value
 from gpufleet.optimize.lengths import at_lengths
+from gpufleet.questions.fields import ServeRequest
 
 STEPS = st.sampled_from([1.03, 1.25])
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")

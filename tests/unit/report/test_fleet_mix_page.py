@@ -7,15 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gpufleet.api.mixes import plan_mix
-from gpufleet.api.requests import ServeRequest
-from gpufleet.report.fleet_mix import (
-    Held,
-    fleet_mix_page,
-    given_way_line,
-    headline,
-    held_facts,
-    letter,
-)
+from gpufleet.questions.fields import ServeRequest
+from gpufleet.report.fleet_mix import Held, fleet_mix_page, given_way_line, headline, held_facts, letter
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.text import page_as_text
 from gpufleet.results.base import Figure

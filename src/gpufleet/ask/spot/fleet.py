@@ -15,13 +15,7 @@ from gpufleet.ask.spot.job import plan_spot
 from gpufleet.ask.spot.job_shape import WORTH_RATIO, SpotPlan
 from gpufleet.ask.spot.markets import given, markets_of, offered, price_in
 from gpufleet.ask.spot.markets_answer import AskedMarkets
-from gpufleet.ask.spot.service import (
-    MOST_SERVICE_MACHINES,
-    chosen_play,
-    prices_of,
-    refuse_words_of_jobs,
-    why_stays,
-)
+from gpufleet.ask.spot.service import MOST_SERVICE_MACHINES, chosen_play, prices_of, refuse_words_of_jobs, why_stays
 from gpufleet.ask.spot.supply import service_supply, zones_drawn
 from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.catalog.load import load_catalog

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from os import PathLike
 from typing import Any
@@ -18,24 +16,14 @@ from gpufleet.ask.spot.job_answer import chosen_name, play_of, rules_result
 from gpufleet.ask.spot.job_shape import SpotMarketRow, SpotPlan
 from gpufleet.ask.spot.markets import markets_of
 from gpufleet.ask.spot.markets_answer import AskedMarkets, MarketPrices, alone_at, market_row
-from gpufleet.ask.spot.supply import (
-    Supply,
-    Windows,
-    choosing,
-    drawn_until,
-    every_draw,
-    job_supply,
-    supply_notes,
-    unpriced,
-)
+from gpufleet.ask.spot.supply import Supply, choosing, drawn_until, every_draw, job_supply, supply_notes, unpriced
 from gpufleet.ask.spot.words import SpotRequest
 from gpufleet.ask.spot.work import SpotWork, work_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.spot_availability import load_availability_fit
 from gpufleet.catalog.tables import Catalog
-from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.spot import AgedHazards, HazardCounts, SlackRules, SpotMarket
+from gpufleet.domain.spot import AgedHazards, HazardCounts, SpotMarket
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.optimize.spot import (
     AGES_S,
@@ -45,41 +33,22 @@ from gpufleet.optimize.spot import (
     SpotDraws,
     SpotQuestion,
     drawn_luck,
-    every_rules,
     hazards_of,
-    late_ratio,
     longer_by,
     most_usd_per_hour,
-    moving_market,
     played,
-    played_alone,
     rules_of,
     usual_interval_s,
 )
+from gpufleet.optimize.spot_markets import REFUSED_S, at_cheapest, late_if_refused, moving, priced, usd_of
 from gpufleet.questions.words import refuse_out_of_range
-from gpufleet.records import dataclass
 from gpufleet.simulate.spot_availability import zones_of_band
 from gpufleet.simulate.spot_jobs import Luck, SpotRuns
 from gpufleet.simulate.spot_markets import usual_hazards
 from gpufleet.units import HOUR
 
-REFUSED_S = HOUR
 MOST_MARKETS = 6
 PRIOR_SEED = 0
-
-
-@dataclass(frozen=True, eq=False)
-class PlayedJob:
-    """Markets by what ours costs there; draws of the first, thresholds by policy, and what each makes of them.
-
-    `alike`: what each makes of the draws that chose.
-    """
-
-    markets: Sequence[MarketPrices]
-    draws: SpotDraws
-    rules: Mapping[str, SlackRules]
-    runs: Mapping[str, SpotRuns]
-    alike: Mapping[str, SpotRuns]
 
 
 def plan_spot(
@@ -134,12 +103,6 @@ def refuse_too_late(question: SpotQuestion) -> None:
         )
 
 
-def priced(market: SpotMarket, price: MarketPrices, machines: int) -> SpotMarket:
-    """The same for the prices of all machines of the job."""
-    spot = np.full(len(market.is_available), price.spot_usd_per_hour * machines)
-    return replace(market, spot_usd_per_hour=spot, on_demand_usd_per_hour=price.on_demand_usd_per_hour * machines)
-
-
 def plan_of(
     asked: SpotRequest,
     work: SpotWork,
@@ -151,10 +114,12 @@ def plan_of(
     """The answer at the cheapest of the markets."""
     num, grade, tells = work.num_machines, supply.grade, supply.tells
     luck = drawn_luck(rng, question, len(tells.first_tick))
-    told = at_cheapest(asked, question, supply, found.markets, num, luck)
+    chooses = supply.chooses, drawn_luck(choosing(asked), question, len(supply.chooses.first_tick))
+    hazards = aged(supply.seen, question.deadline_s)
+    told = at_cheapest(question, (tells, luck), chooses, hazards, found.markets, num)
     alone = alone_at(found.alone, float(told.runs[ON_DEMAND].on_demand_s.mean()) / HOUR * num)
     alike = told.alike if asked.trace is not None else {}
-    moving_at = partial(moving, question, supply, num)
+    moving_at = partial(moving, question, supply.moved_ratio, num)
     plays = {
         name: play_of(name, each, question.deadline_s, grade, alike.get(name), moving_at(told.markets[0], name))
         for name, each in told.runs.items()
@@ -198,51 +163,6 @@ def plan_of(
     )
 
 
-def at_cheapest(
-    asked: SpotRequest,
-    question: SpotQuestion,
-    supply: Supply,
-    markets: Sequence[MarketPrices],
-    num_machines: int,
-    luck: Luck,
-) -> PlayedJob:
-    """Every policy at the market where ours costs least, which its thresholds are made for."""
-    hazards = aged(supply.seen, question.deadline_s)
-    of_choice = drawn_luck(choosing(asked), question, len(supply.chooses.first_tick))
-
-    def drawn_at(windows: Windows, of: Luck, market: MarketPrices) -> SpotDraws:
-        return SpotDraws(priced(windows.market, market, num_machines), windows.first_tick, of, hazards)
-
-    def ours_at(market: MarketPrices) -> tuple[SpotDraws, SpotDraws, SlackRules]:
-        chooses = drawn_at(supply.chooses, of_choice, market)
-        return drawn_at(supply.tells, luck, market), chooses, rules_of(question, chooses)
-
-    draws, chooses, ours = ours_at(markets[0])
-    first = played(question, draws, ours)
-    ranked = sorted(markets, key=lambda market: mean_usd(first, market))
-    if ranked[0] is not markets[0]:
-        draws, chooses, ours = ours_at(ranked[0])
-    rules = every_rules(question, draws.market.tick_s, ours)
-    has_time = question.leaves_time_for_spot(draws.market.tick_s)
-    runs, alike = (runs_of(question, each, rules if has_time else {}) for each in (draws, chooses))
-    return PlayedJob(ranked, draws, rules, runs, alike)
-
-
-def runs_of(question: SpotQuestion, draws: SpotDraws, rules: Mapping[str, SlackRules]) -> Mapping[str, SpotRuns]:
-    """What each policy makes of draws, and on demand alone."""
-    runs = {name: played(question, draws, each) for name, each in rules.items() if name != ON_DEMAND}
-    return {**runs, ON_DEMAND: played_alone(question, draws)}
-
-
-def late_if_refused(question: SpotQuestion, told: PlayedJob, policy: str) -> float:
-    """The share of draws that end late under a policy where on demand is refused for a while each time."""
-    luck = told.draws.luck
-    refused = replace(told.draws, luck=replace(luck, refused_s=np.full(len(luck.work_s), REFUSED_S)))
-    is_alone = policy == ON_DEMAND
-    runs = played_alone(question, refused) if is_alone else played(question, refused, told.rules[policy])
-    return late_ratio(runs, question.deadline_s)
-
-
 def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
     """How a market ages, on the ticks of thresholds of a job of this length; a prior where little was seen."""
     every = longer_by(deadline_s, market.tick_s, MOST_TICKS)
@@ -253,24 +173,6 @@ def aged(market: SpotMarket, deadline_s: float) -> AgedHazards:
 def believed(every: int) -> HazardCounts:
     """How zones age of which nothing was seen."""
     return usual_hazards(np.random.default_rng(PRIOR_SEED), load_availability_fit(), AGES_S, every)
-
-
-def usd_of(runs: SpotRuns, price: MarketPrices) -> FloatArray:
-    """What runs cost for one machine at these prices   [USD]."""
-    return np.asarray((runs.spot_s * price.spot_usd_per_hour + runs.on_demand_s * price.on_demand_usd_per_hour) / HOUR)
-
-
-def mean_usd(runs: SpotRuns, price: MarketPrices) -> float:
-    """The mean of that."""
-    return float(usd_of(runs, price).mean())
-
-
-def moving(
-    question: SpotQuestion, supply: Supply, machines: int, price: MarketPrices, policy: str
-) -> MovingMarket | None:
-    """How far a policy's cost moves with the market at these prices; on demand alone stays where it is."""
-    prices = price.spot_usd_per_hour * machines, price.on_demand_usd_per_hour * machines
-    return None if policy == ON_DEMAND else moving_market(question.expected, *prices, supply.moved_ratio)
 
 
 def row_of(

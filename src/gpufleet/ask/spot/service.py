@@ -13,9 +13,9 @@ import numpy as np
 from gpufleet.answers.figures import spread_figure, spread_of
 from gpufleet.answers.played_on_spot import drawn_figure
 from gpufleet.api.envelope import in_full
+from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded
 from gpufleet.api.plan_files import notes_on_file
-from gpufleet.api.recorded_question import request_of
 from gpufleet.api.scaled_plans import ScaledPlan, one_plan, scaled_plan, start_of_machine
 from gpufleet.api.spoken import spoken
 from gpufleet.ask.spot.job_shape import SpotMarketRow
@@ -23,7 +23,7 @@ from gpufleet.ask.spot.markets import markets_of
 from gpufleet.ask.spot.markets_answer import AskedMarkets, MarketPrices, alone_at, market_row
 from gpufleet.ask.spot.service_answer import InTime, ready_shares, service_play
 from gpufleet.ask.spot.service_shape import SpotServicePlan, SpotServicePlay, ZonesPlay
-from gpufleet.ask.spot.supply import ZoneSupply, service_supply
+from gpufleet.ask.spot.supply import service_supply
 from gpufleet.ask.spot.words import DEFAULT_TARGET, SpotRequest
 from gpufleet.ask.spot.work import origin_of_zones, times
 from gpufleet.catalog.load import load_catalog
@@ -35,9 +35,10 @@ from gpufleet.optimize.spot_services import (
     PlayedPolicies,
     ServiceTarget,
     SpotAndOnDemand,
-    chosen_policies,
+    ZoneSupply,
     is_on_frontier,
     play_policies,
+    told_policies,
 )
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
@@ -134,9 +135,7 @@ def chosen_play(
 ) -> tuple[MarketPrices, PlayedPolicies, SpotServicePlay]:
     """The market where the answer costs least, all that is told there, the answer first, and how that did."""
     target = ServiceTarget(target_of(asked), prices_of(found.markets[0]))
-    chosen = chosen_policies(supply.narrows, supply.chooses, num, start_s, target)
-    answer = ServicePolicy(num) if why_stays(num) else chosen.answer
-    told = play_policies(supply.tells, num, start_s, [answer, chosen.fixed, *chosen.frontier])
+    told = told_policies(supply, num, start_s, target, stays=bool(why_stays(num)))
     market = ranked(told, found)[0]
     return market, told, service_play(told, 0, prices_of(market), supply.grade, None)
 

@@ -16,7 +16,8 @@ from gpufleet.domain.spot import SpotMarket, mean_up_s, on_longer_ticks
 from gpufleet.errors import UsageError
 from gpufleet.inputs.spot_trace import read_spot_trace
 from gpufleet.optimize.spot import MOST_PLAYED_TICKS, SpotQuestion, longer_by
-from gpufleet.optimize.spot_services import most_nodes, tick_for
+from gpufleet.optimize.spot_markets import Windows
+from gpufleet.optimize.spot_services import ZoneSupply, most_nodes, tick_for
 from gpufleet.records import dataclass
 from gpufleet.simulate.spot_availability import drawn_zones, zones_seen
 from gpufleet.simulate.spot_jobs import every_start
@@ -29,14 +30,6 @@ DRAW_S, LEARNED_DRAWS = 4 * DAY, 12
 PIECES, LEAST_PIECE_TICKS = 8, 2
 CHOOSING, REGION = 1, "region"
 MOVES_NOTE = "Ranges of cost count that a market moves after it was stated, as measured ones did within weeks."
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """A market, and the ticks at which jobs begin in it."""
-
-    market: SpotMarket
-    first_tick: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,21 +170,6 @@ def supply_notes(asked: SpotRequest, supply: Supply) -> list[str]:
     if asked.trace is None and draws < asked.draws:
         notes.append(f"So long a job is drawn {draws} times, not {asked.draws}.")
     return notes
-
-
-@dataclass(frozen=True, eq=False)
-class ZoneSupply:
-    """What zones have, in three parts: that which narrows policies down, which chooses, and which tells."""
-
-    narrows: ZoneNodes
-    chooses: ZoneNodes
-    tells: ZoneNodes
-    source: str
-    grade: str
-
-    def over(self, zones: int) -> ZoneNodes:
-        """What tells, of the first zones alone."""
-        return ZoneNodes.of(self.tells.nodes[:, :zones], self.tells.tick_s)
 
 
 def service_supply(asked: SpotRequest, num_machines: int, start_s: float) -> ZoneSupply:

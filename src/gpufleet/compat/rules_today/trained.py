@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.answers.training_estimate import recipe_words
-from gpufleet.api.training_counts import TrainingCounts, seconds_for
-from gpufleet.api.training_recipes import recipe_of_words
 from gpufleet.catalog.load import Catalog
 from gpufleet.compat.rules_today.answer import RuleRow
+from gpufleet.compat.rules_today.training_counts import TrainingCounts, seconds_for
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Method, NumberFormats
+from gpufleet.domain.training_recipes import recipe_of_words
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, gib, ranged
 from gpufleet.results.base import Figure

@@ -159,3 +159,12 @@ def all_day_usd(hours: Sequence[Posed], fleet: Rated) -> float:
             return math.inf
         usd += hour.problem.cost_usd_per_hour(mix.machines, mix.share)
     return usd
+
+
+def in_regions_of(posed: Posed, found: Rated) -> Posed:
+    """The problem with the regions of a mix alone."""
+    where = [(offer.cloud, offer.region) for offer in posed.offers]
+    chosen = {key for key, n in zip(where, found.mix.machines, strict=True) if n > 0}
+    is_there = np.array([key in chosen for key in where])
+    most = np.where(is_there, posed.problem.most_machines, 0.0)
+    return replace(posed, problem=replace(posed.problem, most_machines=most))

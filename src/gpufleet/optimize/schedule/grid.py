@@ -258,3 +258,14 @@ class Grid:
         ends = [(start * self.slot_s, (start + slots) * self.slot_s) for start, slots in placed.pieces]
         lane = placed.lane if job.ways[placed.way].is_share else None
         return Run(job.name, placed.way, tuple(Piece(*end) for end in ends), lane)
+
+
+def usual_slot_s(jobs: Sequence[ScheduledJob], pools: Sequence[Pool]) -> float:
+    """The finest of some round times with which the schedule has not too many slots."""
+    gpu_s = sum(min(way.work_s * way.gpus for way in job.ways) for job in jobs)
+    ends = [job.deadline_s for job in jobs if job.deadline_s < math.inf]
+    span = max([gpu_s / sum(pool.gpus for pool in pools), *ends, *(job.earliest_s for job in jobs)])
+    return next((slot for slot in ROUND_S if span / slot <= MOST_USUAL_SLOTS), DAY / 24)
+
+
+ROUND_S, MOST_USUAL_SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0), 1500

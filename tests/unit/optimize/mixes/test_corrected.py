@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpufleet.api.mixes import MixRequest, posed_of, sound_mix, understood_mix
+from gpufleet.api.mixes import MixRequest, understood_mix
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.mix import Mix, MixProblem
 from gpufleet.optimize.mixes import corrected, search
+from gpufleet.optimize.mixes.cheapest import sound_mix
 from gpufleet.optimize.mixes.corrected import (
     as_sent,
     corrected_mix,
@@ -30,9 +30,11 @@ from gpufleet.optimize.mixes.corrected import (
     with_units_more,
 )
 from gpufleet.optimize.mixes.effort import Effort
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.search import Sought, cheaper_mix
 from gpufleet.optimize.mixes.simpler import with_fewer_rows
 from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.questions.fields import RequestKind, ServeRequest
 
 CHAT = ServeRequest(
     "llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s,tpot.p95<50ms", clouds=["aws"], regions=["us-east-1"],

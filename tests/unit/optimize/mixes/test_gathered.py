@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.api.mixes import found_mix, posed_of, understood_mix
+from gpufleet.api.mixes import understood_mix
 from gpufleet.api.regions import placed
-from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.mixes import gathered as mixes_gathered
+from gpufleet.optimize.mixes.cheapest import found_mix
 from gpufleet.optimize.mixes.corrected import Rated, rated
 from gpufleet.optimize.mixes.gathered import are_alike, gathered, nearest, on_cleaner_grids, round_trips_s
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.sending import cheapest_split
 from gpufleet.optimize.mixes.ways import Posed
+from gpufleet.questions.fields import ServeRequest
 from gpufleet.questions.regions import RegionRequest
 
 CHAT = ServeRequest(

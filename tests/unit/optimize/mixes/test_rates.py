@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gpufleet.api.fleets import solved_by_name
-from gpufleet.api.prepared import Prepared
-from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.mixes.rates import Service, classes_of
+from gpufleet.questions.fields import RequestKind, ServeRequest
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws"], gpus=["L40S"])
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api.fleets import solved_by_name
-from gpufleet.api.prepared import Prepared
-from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.serve_questions import Prepared
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.network_latency import NetworkLatency
@@ -18,6 +17,7 @@ from gpufleet.domain.place import Place
 from gpufleet.optimize.mixes.rates import Service
 from gpufleet.optimize.mixes.reach import Reach, UserGroup, as_planned, probing, rates_over
 from gpufleet.provenance import Grade
+from gpufleet.questions.fields import RequestKind, ServeRequest
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<600ms,tpot.p95<60ms", clouds=["aws"], gpus=["L40S"])
 HERE, THERE = ("aws", "here"), ("aws", "there")

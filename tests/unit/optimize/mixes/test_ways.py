@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.api.mixes import MixRequest, posed_of, understood_mix
-from gpufleet.api.requests import ServeRequest
+from gpufleet.api.mixes import MixRequest, understood_mix
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.mixes.question import posed_of
 from gpufleet.optimize.mixes.terms import Terms
 from gpufleet.optimize.mixes.ways import REGIONS_IN_TURN, Posed, leanest, types_in_turn
+from gpufleet.questions.fields import ServeRequest
 
 CHAT = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, slo="ttft.p95<1s", clouds=["aws"], gpus=["H100", "L40S", "L4"])
 

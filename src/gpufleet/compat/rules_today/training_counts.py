@@ -9,10 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gpufleet.api.training_estimates import estimate_training
-from gpufleet.api.training_recipes import usual_step_tokens
+from gpufleet.api.training_estimates import estimate_training, usual_step_tokens
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.network import network_of_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
@@ -33,21 +32,6 @@ from gpufleet.results.training import TrainingEstimate
 
 COUNTS = tuple(1 << power for power in range(14))
 """Numbers of GPUs that are tried: 1, 2, 4 to 8,192."""
-
-
-def least_gpus_that_fit(
-    arch: Architecture, recipe: Recipe, accelerator: Accelerator, catalog: Catalog | None = None
-) -> int | None:
-    """The fewest GPUs, doubling from one, on which some layout has room as expected; None: no number of them does.
-
-    >>> from gpufleet.api.training_recipes import trained_model
-    >>> from gpufleet.domain.training import ADAMW, BF16_MIXED, Method
-    >>> full = Recipe(Method.FULL, BF16_MIXED, ADAMW, sequence_tokens=2048)
-    >>> least_gpus_that_fit(trained_model("llama-2-7b"), full, load_catalog().accelerators["A100-SXM4-80GB"])
-    2
-    """
-    found = TrainingCounts(arch, recipe, accelerator, load_catalog() if catalog is None else catalog).fewest()
-    return None if found is None else found.num_gpus
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from gpufleet.catalog.current_date import current_date
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import DataMissing, UsageError
-from gpufleet.questions.fields import MarketRequest
 from gpufleet.units import DAY
 
 MOST_NAMED = 4
-
-
-def refuse_too_old(request: MarketRequest, offers: Sequence[Offer]) -> None:
-    """Raise when any of these prices is older than the request allows."""
-    if request.max_price_age_s is not None:
-        refuse_old_prices(offers, request.max_price_age_s, request.today or current_date())
 
 
 def refuse_old_prices(offers: Sequence[Offer], max_age_s: float, today: date) -> None:

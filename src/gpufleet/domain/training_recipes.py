@@ -1,4 +1,4 @@
-"""From words to a recipe and a layout: what is trained, in which formats, with what kept where, checked."""
+"""From words to a recipe: what is trained, in which formats, with what kept where, checked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpufleet.architecture.parameters import num_parameters
-from gpufleet.catalog.calibration import load_habits
-from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.habits import DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS
 from gpufleet.domain.training import (
     ADAMW,
     ALL_LINEAR,
@@ -29,9 +27,6 @@ from gpufleet.domain.training import (
     Stack,
 )
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.inputs.model_config import is_encoder, read_model
-from gpufleet.layout.training import FINE, Grid
-from gpufleet.questions.training import DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS, METHODS
 
 PRECISION_ALIASES = {"fp8": "fp8-mixed", "tf32": "fp32", "mixed": "bf16-mixed", "amp": "bf16-mixed"}
 MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -40,42 +35,22 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "attention": ATTENTION_MODULES,
     "mlp": ("gate", "up", "down"),
 }
-STACKS = tuple(each.value for each in Stack)
+METHODS, STACKS = (tuple(each.value for each in kind) for kind in (Method, Stack))
 OFFLOADED = ("optimizer", "activations", "weights")
 MOST_SEQUENCES = 10**12
 IN_BACKWARD_SEQUENCES = 2
 """A judgement: an optimizer in the backward pass steps after every micro-batch, for which one GPU has little room."""
-USUAL_PRETRAINED_PARAMETERS, MOST_TIMES_BATCH = 70e9, 4
-"""Up to 70B models take the habitual tokens a step (Llama 2, 4M); Llama 3 405B took four times as many at last."""
-GRID_NAMES = {
-    "tp": "tensor_parallel",
-    "pp": "pipeline_parallel",
-    "cp": "context_parallel",
-    "ep": "expert_parallel",
-    "dp": "data_parallel",
-    "interleave": "interleave",
-    "micro-batch": "micro_batch",
+SHARDINGS: Mapping[str, Sharding] = {
+    "none": Sharding.DDP,
+    "ddp": Sharding.DDP,
+    "zero-1": Sharding.ZERO_1,
+    "zero-2": Sharding.ZERO_2,
+    "zero-3": Sharding.ZERO_3,
+    "fsdp": Sharding.ZERO_3,
+    "hybrid": Sharding.HYBRID,
+    "hsdp": Sharding.HYBRID,
 }
-
-
-def trained_model(model: object) -> Architecture:
-    """A model that training is planned for: a decoder, by name or path, or as it is."""
-    if isinstance(model, Architecture):
-        return model
-    if is_encoder(str(model), is_shipped_encoder):
-        hint = "Encoders, T5, Whisper and image models are planned by 'plan serve' and 'plan batch'."
-        raise UsageError(f"{model} is not a decoder: its training is not planned", expected="a decoder", hint=hint)
-    return read_model(str(model), shipped_architecture)
-
-
-def model_notes(arch: Architecture) -> list[str]:
-    """What of a model is trained otherwise than most, or is known less of."""
-    notes = []
-    if arch.vision is not None:
-        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
-    if arch.is_moe:
-        notes.append("Mixtures of experts: one framework was measured, its releases differ by up to 77%")
-    return [*notes, *arch.notes]
+RECOMPUTES: Mapping[str, Recompute] = {each.name.lower(): each for each in Recompute}
 
 
 def method_named(said: str | None, usual: str = DEFAULT_METHOD) -> Method:
@@ -203,15 +178,6 @@ def recipe_of_words(
     return replace(recipe, base=QLORA_BASE if software.is_compiled else EAGER_QLORA_BASE)
 
 
-def usual_step_tokens(arch: Architecture, *, is_from_nothing: bool) -> float:
-    """Tokens of a step: pre-training takes more for models of more than 70B, up to four times as many."""
-    habits = load_habits()
-    if not is_from_nothing:
-        return habits.fine_tuning_batch_tokens.value
-    larger = num_parameters(arch) / USUAL_PRETRAINED_PARAMETERS
-    return habits.pretraining_batch_tokens.value * min(max(larger, 1.0), MOST_TIMES_BATCH)
-
-
 def usual_batch(recipe: Recipe, tokens: float, most: int = MOST_SEQUENCES, odd: int = 1) -> int:
     """Sequences of a step where nobody says: so many tokens, doubled shares of an odd number of GPUs, at most all.
 
@@ -221,18 +187,3 @@ def usual_batch(recipe: Recipe, tokens: float, most: int = MOST_SEQUENCES, odd: 
     share = odd if odd <= most else 1
     doublings = min(round(math.log2(max(wanted / share, 1.0))), math.floor(math.log2(most / share)))
     return int(share * 2**doublings)
-
-
-def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:
-    """The layouts that are searched: those with the parts that were said; who fine-tunes builds no pipeline unasked."""
-    micro = layout.get("micro-batch")
-    if micro is not None and micro > batch:
-        raise UsageError("the micro-batch is larger than the global batch", found=micro, expected=f"at most {batch:,}")
-    fixed: dict[str, tuple[int, ...]] = {GRID_NAMES[n]: (v,) for n, v in layout.items() if n in GRID_NAMES}
-    if tunes and "pp" not in layout:
-        fixed["pipeline_parallel"] = (1,)
-    if "sharding" in layout:
-        fixed["sharding"] = (Sharding(layout["sharding"]),)
-    if "recompute" in layout:
-        fixed["recompute"] = (Recompute(layout["recompute"]),)
-    return replace(FINE, **fixed)  # type: ignore[arg-type]

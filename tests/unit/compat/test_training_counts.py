@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.api.training_counts import TrainingCounts, least_gpus_that_fit, seconds_for
-from gpufleet.api.training_recipes import trained_model
+from gpufleet.api.training_estimates import trained_model
 from gpufleet.catalog.load import load_catalog
+from gpufleet.compat.rules_today.training_counts import TrainingCounts, seconds_for
 from gpufleet.domain.training import ADAMW, BF16_MIXED, BF16_PURE, QLORA_BASE, Adapter, Method, Recipe
 from gpufleet.units import DAY
 
@@ -36,11 +36,8 @@ def test_the_fewest_hold_it_and_half_of_them_do_not(model: str, recipe: Recipe) 
 
 
 def test_adapters_take_no_more_gpus_than_all_weights() -> None:
-    full, lora, qlora = (
-        least_gpus_that_fit(trained_model("llama-2-70b"), recipe, load_catalog().accelerators["H100-SXM"])
-        for recipe in (FULL, LORA, QLORA)
-    )
-    assert (full, lora, qlora) == (16, 2, 1)
+    found = [counts("llama-2-70b", recipe, "H100-SXM").fewest() for recipe in (FULL, LORA, QLORA)]
+    assert [each and each.num_gpus for each in found] == [16, 2, 1]
 
 
 def test_the_range_of_a_number_of_gpus_is_that_of_their_memory() -> None:

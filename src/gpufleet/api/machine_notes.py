@@ -1,19 +1,19 @@
-"""What is to be said of the prices of an answer: that they end, that nobody lists them, that they are in doubt.
+"""What is to be said of the machines of an answer: their prices, how many can be had, their hosts, who was measured.
 
-What has ended is not used and is named; what ends within the month is warned of.
-"""
+Of prices: that they end, that nobody lists them, that they are in doubt. What ends within the month is warned of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 
-from gpufleet.catalog.own_terms import ANY, EndedPrice
+from gpufleet.catalog.device_notes import device_notes
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.own_machines import OWN_CLOUD
 from gpufleet.catalog.price_drift import drift_of_provider, moved_between, price_drifts
-from gpufleet.catalog.provider_classes import class_of
-from gpufleet.catalog.query import OfferFilter, allows
-from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.provider_classes import UNKNOWN, class_of, easily_had_gpus
 from gpufleet.domain.offer import PriceKind
+from gpufleet.provenance import Grade
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 from gpufleet.units import HOURS_PER_MONTH
 
@@ -26,25 +26,7 @@ PROVIDERS = {
     "marketplace": "marketplaces",
     "unknown": "providers",
 }
-
-
-def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
-    """Prices of the user's own that have ended, of what is asked about."""
-    return [f"A price of yours has ended: {e.in_words}" for e in tables.ended if is_asked(e, tables, wanted)]
-
-
-def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
-    """Whether an ended price speaks of what is asked about."""
-    found = ended.match
-    machine = tables.instances.get((found.cloud, found.instance))
-    asked = (
-        (wanted.clouds, found.cloud),
-        (wanted.regions, found.region),
-        (wanted.instances, found.instance),
-        (None if wanted.price_kinds is None else [kind.value for kind in wanted.price_kinds], found.price_kind),
-        (wanted.accelerators, ANY if machine is None else machine.accelerator),
-    )
-    return all(name == ANY or allows(names, name) for names, name in asked)
+SAME_PRICE_RATIO = 1.01
 
 
 def said_of_prices(
@@ -114,3 +96,68 @@ def ending_soon(rented: Iterable[OfferedMachines], day: date | None) -> Iterator
                 f"Warning: the price of {d.instance_count}x {d.cloud} {d.instance} ends on {d.price_until} ({days}): "
                 "this answer does not include what comes after it"
             )
+
+
+def supply_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: int | None) -> list[str]:
+    """Notes on the answer, the first of the rows."""
+    return [*capacity_notes(rows, tables, easily_had), *(surer_note(rows[0], rows[1:]) if rows else [])]
+
+
+def capacity_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: int | None) -> list[str]:
+    """Whether the answer's machines are had, and what their hosts are."""
+    if not rows:
+        return []
+    [answer, *others] = rows
+    of_device = device_notes(tables.accelerators[answer.gpu]) if answer.gpu in tables.accelerators else []
+    return [*capacity_note(answer, others, easily_had), *of_device]
+
+
+def capacity_note(answer: RentedMachines, others: Sequence[RentedMachines], easily_had: int | None) -> list[str]:
+    """That so many GPUs of a type in a region are not had without asking, and whose row is."""
+    if is_easily_had(answer, easily_had):
+        return []
+    row = next((i for i, d in enumerate(others, 2) if is_easily_had(d, easily_had)), None)
+    instead = "no row needs so few that they are"
+    if row is not None:
+        instead = f"row {row} needs {num_gpus(others[row - 2]):,.0f} of {others[row - 2].cloud}"
+    whose = class_of(answer.cloud)
+    of_class = "" if easily_had is not None or whose == UNKNOWN else f" of a provider that is {whose}"
+    return [
+        f"{num_gpus(answer):,.0f}x {answer.gpu} in one region are seldom had without a reservation{of_class} "
+        f"(--easily-had {most_had(answer, easily_had):g}): ask {answer.cloud} first, or spread them over regions; "
+        f"{instead}"
+    ]
+
+
+def is_easily_had(d: RentedMachines, easily_had: int | None) -> bool:
+    """Whether a provider of that class is expected to have the machines of a row at once; one's own are there."""
+    return d.cloud == OWN_CLOUD or num_gpus(d) <= most_had(d, easily_had)
+
+
+def most_had(d: RentedMachines, easily_had: int | None) -> float:
+    """GPUs of one type that one may expect of the provider of a row, or that somebody says."""
+    return easily_had_gpus()[class_of(d.cloud)].value if easily_had is None else easily_had
+
+
+def num_gpus(d: OfferedMachines) -> float:
+    """GPUs that are rented."""
+    return d.instance_count * d.gpus_per_instance
+
+
+def surer_note(answer: RentedMachines, others: Sequence[RentedMachines]) -> list[str]:
+    """That a row at the same price was measured, where the answer was not."""
+    surer = (
+        i
+        for i, d in enumerate(others, 2)
+        if d.grade == Grade.MEASURED.label and price_of(d) <= price_of(answer) * SAME_PRICE_RATIO
+    )
+    row = None if answer.grade == Grade.MEASURED.label else next(surer, None)
+    if row is None:
+        return []
+    d = others[row - 2]
+    return [f"Row {row} costs the same and its GPU was measured: {d.instance_count}x {d.cloud} {d.instance}"]
+
+
+def price_of(d: RentedMachines) -> float:
+    """What all machines of a row cost by the hour."""
+    return d.instance_count * d.price_per_instance_usd_per_hour

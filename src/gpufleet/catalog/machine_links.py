@@ -1,20 +1,14 @@
-"""Over what the GPUs of a copy reach each other: the link of a machine, or the network between several."""
+"""Over what the GPUs of a copy reach each other: the link of a named machine, or the network between several."""
 
 from __future__ import annotations
-
-import math
 
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.network import Network
-from gpufleet.errors import UsageError
-from gpufleet.optimize.links import largest_machine, pcie_bytes_per_s, usual_instance, usual_link
-from gpufleet.results.base import Input
-from gpufleet.units import GB
+from gpufleet.optimize.links import largest_machine, link_of_instance, pcie_bytes_per_s, usual_link
 
 
 def gpus_of_machine(tables: Catalog, gpu: Accelerator, instance: str | None) -> int:
@@ -62,51 +56,6 @@ def network_between(tables: Catalog, gpu: Accelerator, instance: str | None) -> 
     return network_of_gpu(gpu, tables.instances.values())
 
 
-def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
-    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as a stage of the layout needs."""
-    if machine.accelerator != gpu.name or machine.gpu_count < layout.devices_per_stage:
-        raise UsageError(
-            f"{machine.cloud} {machine.name} does not hold {layout.devices_per_stage}x {gpu.name}",
-            found=f"{machine.gpu_count:g}x {machine.accelerator}",
-        )
-    return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
-
-
 def is_through_host(tables: Catalog, instance: str | None) -> bool:
     """Whether a named machine lets its GPUs exchange through the memory of the host alone."""
     return instance is not None and resolve_instance(tables, instance).fabric.is_through_host
-
-
-def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
-    """The link between the GPUs of a copy, where there are several, and whose it is."""
-    if layout.num_devices == 1:
-        return []
-    is_pcie, bytes_per_s = link_of(tables, gpu, layout, instance)
-    machine = gpus_of_machine(tables, gpu, instance)
-    if layout.devices_per_stage > machine:
-        machines = math.ceil(layout.devices_per_stage / machine)
-        value = f"{machines} machines of {machine} GPUs, their network at {bytes_per_s / GB:g} GB/s"
-    else:
-        value = f"{instance or 'any machine'}, {link_words(is_pcie, bytes_per_s)}"
-    return [Input(name="link", value=value, origin="given" if instance else "default")]
-
-
-def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
-    """That the usual machine has another link than the one that was taken where no machine was named."""
-    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
-    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
-        return None
-    words = link_words(*link_of_instance(usual, gpu, layout))
-    return (
-        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
-        f"--instance {usual.name}"
-    )
-
-
-def link_words(is_pcie: bool, bytes_per_s: float) -> str:
-    """A link as people call it.
-
-    >>> link_words(True, 32e9)
-    'PCIe at 32 GB/s'
-    """
-    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"

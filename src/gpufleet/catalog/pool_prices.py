@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from gpufleet.catalog.own_doubts import LEAST_OWN_RATIO
 from gpufleet.catalog.own_prices import most_saved
-from gpufleet.catalog.tables import Catalog
-from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, GpuKey, is_usual, times_words, usual_per_gpu
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, GpuKey, is_usual, times_words
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.schedule import ON_DEMAND, OWNED, SPOT, Pool
-from gpufleet.report.numbers import usd_per_hour
 
 SOLD_AS = {ON_DEMAND: PriceKind.ON_DEMAND, SPOT: PriceKind.SPOT, OWNED: PriceKind.OWNED}
-
-
-def price_doubts(pools: Sequence[Pool], tables: Catalog) -> list[str]:
-    """A warning for each pool at a price that nobody asks for such GPUs."""
-    usual = usual_per_gpu(tables, (offer for offer in tables.offers if not offer.doubt))
-    return [
-        f"Warning: pool {pool.name}: {usd_per_hour(usd)} for one {pool.gpu} is in doubt: {why}."
-        for pool in pools
-        for usd in dict.fromkeys((min(pool.prices.usd_per_hour), max(pool.prices.usd_per_hour)))
-        for why in doubts_about(pool, usd, usual)
-    ]
 
 
 def doubts_about(pool: Pool, usd: float, usual: Mapping[GpuKey, float]) -> Iterator[str]:

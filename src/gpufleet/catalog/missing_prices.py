@@ -7,11 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
-from gpufleet.catalog.own_terms import OWN_SOURCE
-from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions, unpriced
+from gpufleet.catalog.own_terms import ANY, OWN_SOURCE, EndedPrice
+from gpufleet.catalog.query import (
+    OfferFilter,
+    allows,
+    matching_offers,
+    price_per_gpu_usd_per_hour,
+    priced_regions,
+    unpriced,
+)
 from gpufleet.catalog.schema import OFFER_COLUMNS, Availability
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.instance import Instance
@@ -201,3 +207,45 @@ def thumb(tables: Catalog, kind: PriceKind) -> list[str]:
         f"Until then --pricing on_demand,{kind.value} --prices -{low:.0%} tries a rule of thumb: "
         f"that share off on-demand, paid round the clock ({less})."
     ]
+
+
+def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
+    """Prices of the user's own that have ended, of what is asked about."""
+    return [f"A price of yours has ended: {e.in_words}" for e in tables.ended if is_asked(e, tables, wanted)]
+
+
+def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
+    """Whether an ended price speaks of what is asked about."""
+    found = ended.match
+    machine = tables.instances.get((found.cloud, found.instance))
+    asked = (
+        (wanted.clouds, found.cloud),
+        (wanted.regions, found.region),
+        (wanted.instances, found.instance),
+        (None if wanted.price_kinds is None else [kind.value for kind in wanted.price_kinds], found.price_kind),
+        (wanted.accelerators, ANY if machine is None else machine.accelerator),
+    )
+    return all(name == ANY or allows(names, name) for names, name in asked)
+
+
+def least_usd_per_gpu_hour(gpu: str, kinds: Collection[PriceKind], tables: Catalog) -> float | None:
+    """The least that is asked anywhere for one such GPU in a machine of whole ones, at a price with a date."""
+    offers = matching_offers(tables, OfferFilter(accelerators={gpu}, price_kinds=kinds))
+    machines = [(o, tables.instance_of(o)) for o in offers if o.is_dated]
+    return min((price_per_gpu_usd_per_hour(o, m) for o, m in machines if m.gpu_count >= 1), default=None)
+
+
+def is_sold_so(machine: Instance, wanted: OfferFilter, tables: Catalog) -> bool:
+    """Whether a machine type may be had as asked; where nothing is known of it, it may.
+
+    One that has prices elsewhere must be known to be sold there, and one that has them of other kinds alone is not sold
+    in the kinds that are asked about.
+    """
+    asked = set(wanted.price_kinds or ())
+    priced = {o.price_kind for o in tables.offers if (o.cloud, o.instance) == (machine.cloud, machine.name)}
+    rows = [row for row in tables.availability if (row.cloud, row.instance) == (machine.cloud, machine.name)]
+    if not priced and not rows:
+        return True
+    here = [row for row in rows if allows(wanted.regions, row.region)]
+    kinds = {kind for row in here for kind in row.sold_as}
+    return bool(here) and (not kinds or bool(kinds & asked)) and (not priced or bool(priced & asked))

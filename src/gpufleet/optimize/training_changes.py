@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Method, Recipe, Recompute
-from gpufleet.inputs.training_layout import RECOMPUTES, SHARDINGS
+from gpufleet.domain.training_recipes import RECOMPUTES, SHARDINGS, recipe_of_words
+from gpufleet.optimize.training_fit import TrainingPlace
 from gpufleet.records import dataclass
 
 PURE = {"bf16-mixed": "bf16", "bf16-autocast": "bf16", "fp8-mixed": "bf16", "fp16-mixed": "fp16"}
+
+
 SHORTEST_SEQUENCE_TOKENS, MULTIPLES = 256, (2, 4, 8)
+MOST_CHANGES = 3
+
+
 CHEAPER_METHODS = {Method.FULL: ("lora", "qlora"), Method.LORA: ("qlora",), Method.QLORA: ()}
+
+
 RECOMPUTE_NAMES = {int(number): name for name, number in RECOMPUTES.items()}
+
+
 SHARDING_NAMES = {int(number): name for name, number in SHARDINGS.items() if name not in ("none", "fsdp", "hsdp")}
+
+
 METHOD_NAMES = {"lora": "LoRA", "qlora": "QLoRA"}
 
 
@@ -37,6 +50,23 @@ class FitWords:
     eager: bool = False
     stack: str | None = None
 
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of a model that is trained further."""
+        return recipe_of_words(
+            self.arch,
+            self.method,
+            sequence_tokens=self.sequence_tokens,
+            rank=self.rank,
+            modules=self.modules,
+            precision=self.precision,
+            optimizer=self.optimizer,
+            offload=self.offload,
+            eager=self.eager,
+            is_from_nothing=False,
+            stack=self.stack,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Change:
@@ -55,8 +85,40 @@ Ladder = list[Change]
 """The same change in steps, of which the first that fits is enough."""
 
 
-def ladders(words: FitWords, recipe: Recipe) -> Iterator[Ladder]:
+def changes_that_fit(
+    words: FitWords, place_of: Callable[[FitWords], TrainingPlace | None]
+) -> list[tuple[Change, TrainingPlace]]:
+    """Up to three single changes with which it fits; two together where none does alone."""
+    return fitting(ladders(words), place_of) or fitting(pairs(words), place_of)
+
+
+def fitting(
+    tried: Iterable[Ladder], place_of: Callable[[FitWords], TrainingPlace | None]
+) -> list[tuple[Change, TrainingPlace]]:
+    """The first step of each change with which it fits, up to three."""
+    found = (first_that_fits(ladder, place_of) for ladder in tried)
+    return list(islice(filter(None, found), MOST_CHANGES))
+
+
+def first_that_fits(
+    ladder: Ladder, place_of: Callable[[FitWords], TrainingPlace | None]
+) -> tuple[Change, TrainingPlace] | None:
+    """The first of these changes with which it fits, where one is."""
+    for change in ladder:
+        place = place_of(change.words) if has_sense(change.words) else None
+        if place is not None and place.fits:
+            return change, place
+    return None
+
+
+def has_sense(words: FitWords) -> bool:
+    """Whether words mean something together: a rank is that of adapters."""
+    return words.method is not Method.FULL or words.rank is None
+
+
+def ladders(words: FitWords) -> Iterator[Ladder]:
     """Changes from those that change the result least."""
+    recipe = words.recipe
     yield from (recomputed(words), smaller_micro_batches(words), lighter_optimizer(words, recipe))
     yield from (pure_precision(words, recipe), shorter_sequences(words), offloaded_optimizer(words), more_gpus(words))
     yield cheaper_methods(words)
