@@ -12,13 +12,17 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.images import Images
 from gpufleet.domain.interruption import Spread
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.pool_request import PoolRequest
 from gpufleet.domain.replay import Replay
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.questions.autoscale import AutoscaleRequest
+from gpufleet.questions.encode import EncodeRequest
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.fit import FitRequest
+from gpufleet.questions.fit import TrainingFitRequest
 from gpufleet.questions.schedule import ScheduleRequest
 from gpufleet.questions.simulation import SimulationRequest
 from gpufleet.results.job import JobPlan
@@ -30,14 +34,11 @@ from gpufleet.api.comparisons import compare as compare
 from gpufleet.api.comparisons import compare_plans as compare_plans
 from gpufleet.api.encoder_batches import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.api.encoder_services import EncoderServeRequest as EncoderServeRequest
-from gpufleet.api.encoders import estimate_encoder as estimate_encoder
-from gpufleet.api.fits import fit as fit
 from gpufleet.api.fleets import plan_fleet as plan_fleet
 from gpufleet.api.plan_changes import explain_plan as explain_plan
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
 from gpufleet.api.training import TrainRequest as TrainRequest
 from gpufleet.api.training_estimates import estimate_training as estimate_training
-from gpufleet.api.training_fits import fit_training as fit_training
 from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
 from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
@@ -196,6 +197,14 @@ def compare_models(
     prefix_cache: float | str | None = ...,
     peer_to_peer: bool | str | None = ...,
     images: Images | str | None = ...,
+    engine_version: str | None = ...,
+    max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    calibration: NamedPath | OwnStack | str | None = ...,
     fractions: bool = ...,
     rate: float | str = ...,
     input_tokens: TokenCounts | float | str = ...,
@@ -225,8 +234,12 @@ def estimate(
     engine: str | None = ...,
     engine_version: str | None = ...,
     max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
     max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
     memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    calibration: NamedPath | OwnStack | str | None = ...,
     mixes_prompts: bool = ...,
     input_tokens: TokenCounts | float | str = ...,
     output_tokens: TokenCounts | float | str = ...,
@@ -249,6 +262,58 @@ def estimate(
     batch_wait_ratio: float = ...,
     explain: bool = ...,
 ) -> ServingEstimate: ...
+def estimate_encoder(
+    model: EncodeRequest | str | PathLike[str] | EncoderModel,
+    gpus: str | tuple[str, int] | None = ...,
+    *,
+    catalog: Catalog | None = ...,
+    input_tokens: float | str | None = ...,
+    audio_s: float | str | None = ...,
+    audio: float | str | None = ...,
+    output_tokens: float | str | None = ...,
+    out: float | str | None = ...,
+    batch: float | str | None = ...,
+    beams: int | str | None = ...,
+    precision: str | None = ...,
+    engine: str | None = ...,
+) -> EncoderEstimate: ...
+def fit(
+    model: FitRequest | str | PathLike[str],
+    gpus: str | None = ...,
+    context: str | float | None = ...,
+    *,
+    catalog: Catalog | None = ...,
+    batch: float | str | None = ...,
+    images: Images | str | None = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    precision: str | None = ...,
+    kv_precision: str | None = ...,
+    max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+) -> FitResult: ...
+def fit_training(
+    model: TrainingFitRequest | str | PathLike[str] | Architecture,
+    gpus: str | None = ...,
+    method: str | None = ...,
+    *,
+    catalog: Catalog | None = ...,
+    sequence_tokens: float | str | None = ...,
+    seq: float | str | None = ...,
+    micro_batch: int | str | None = ...,
+    rank: int | str | None = ...,
+    modules: Sequence[str] | str | None = ...,
+    precision: str | None = ...,
+    optimizer: str | None = ...,
+    layout: Sequence[str] | str | None = ...,
+    offload: Sequence[str] | str | None = ...,
+    stack: str | None = ...,
+    eager: bool = ...,
+) -> TrainingFit: ...
 def plan_batch(
     request: BatchRequest | str | PathLike[str] | Architecture,
     catalog: Catalog | None = ...,
@@ -273,6 +338,14 @@ def plan_batch(
     prefix_cache: float | str | None = ...,
     peer_to_peer: bool | str | None = ...,
     images: Images | str | None = ...,
+    engine_version: str | None = ...,
+    max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    calibration: NamedPath | OwnStack | str | None = ...,
     fractions: bool = ...,
     startup_s: float | str | None = ...,
     startup: float | str | None = ...,
@@ -527,6 +600,14 @@ def plan_serve(
     prefix_cache: float | str | None = ...,
     peer_to_peer: bool | str | None = ...,
     images: Images | str | None = ...,
+    engine_version: str | None = ...,
+    max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    calibration: NamedPath | OwnStack | str | None = ...,
     fractions: bool = ...,
     rate: float | str = ...,
     input_tokens: TokenCounts | float | str = ...,
@@ -694,8 +775,12 @@ def simulate_serving(
     engine: str | None = ...,
     engine_version: str | None = ...,
     max_batch: int | str | None = ...,
+    max_num_seqs: int | str | None = ...,
     max_step_tokens: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
     memory_fraction: float | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    calibration: NamedPath | OwnStack | str | None = ...,
     mixes_prompts: bool = ...,
     replicas: int | str | None = ...,
     prefill: PoolRequest | str | None = ...,

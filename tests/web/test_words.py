@@ -51,7 +51,7 @@ def test_a_model_may_be_the_content_of_its_config_everywhere() -> None:
 @pytest.mark.parametrize(
     ("takes", "names"),
     [
-        (Takes.READ, "file fleet jobs plan rates replay spot-trace trace workload"),
+        (Takes.READ, "calibration file fleet jobs plan rates replay spot-trace trace workload"),
         (Takes.WRITTEN, "per-request picture routing rows rules save spot-fleet"),
     ],
 )

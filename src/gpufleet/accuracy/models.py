@@ -10,6 +10,7 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import shipped_architecture, shipped_encoder
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import is_file, is_folder
 from gpufleet.inputs.measurements import MeasurementRow
@@ -27,12 +28,15 @@ LONGEST_NAME = 200
 
 
 class ModelFinder:
-    """Finds the model of a row; a config of `folder` comes before a shipped one, and each is read once."""
+    """Finds the model of a row; a config of `folder` comes before a shipped one, and each is read once.
 
-    def __init__(self, folder: Path | None = None):
+    `own`: what a user's own runs said of a stack so far, which runs of it are predicted with.
+    """
+
+    def __init__(self, folder: Path | None = None, own: OwnStack | None = None):
         if folder is not None and not is_folder(folder):
             raise UsageError("--models names no folder", found=str(folder))
-        self.folder = folder
+        self.folder, self.own = folder, own
         self.by_name = lru_cache(maxsize=None)(self._by_name)
 
     def of(self, row: MeasurementRow) -> Architecture:

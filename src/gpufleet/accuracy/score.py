@@ -42,7 +42,7 @@ from gpufleet.accuracy.training_throughput import score_training_throughput
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.own_stack import layout_name, model_name
+from gpufleet.domain.own_stack import OwnStack, layout_name, model_name
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
 from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, ScoredRun, VerdictCounts
@@ -88,18 +88,20 @@ def score_files(
     closed_form: bool = False,
     said: Mapping[str, str] = NOTHING,
     columns: Mapping[str, str] = NOTHING,
+    own: OwnStack | None = None,
 ) -> AccuracyReport:
     """Scores of measurement files and of results of benchmark clients, or of folders of them.
 
     Models are looked up in `models_folder` before the shipped set. `said` is what results do not say themselves, as
-    columns of a row of an engine under load; `columns` names columns of one's own by what they are.
+    columns of a row of an engine under load; `columns` names columns of one's own by what they are; `own` is what is
+    taken of one's own runs already.
 
     With `simulate` kinds of files that say how requests came are replayed, with `closed_form` none is: what plans use.
     Without either each row is answered as an estimate of it would be. Other kinds are scored alike.
     """
     if simulate and closed_form:
         raise UsageError("a row is replayed or not", found="both", expected="--simulate or --closed-form")
-    models = ModelFinder(None if models_folder is None else Path(models_folder))
+    models = ModelFinder(None if models_folder is None else Path(models_folder), own)
     scorers = {**SCORERS, **(REPLAYING if simulate else CLOSED_FORMS if closed_form else {})}
     read = [(path, runs_of(path, columns)) for path in files_in(paths)]
     files = [

@@ -13,6 +13,7 @@ from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScore
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.errors import GpufleetError, OutOfMemory
@@ -38,6 +39,7 @@ class Setup:
     model: Architecture
     engine: EngineLabel
     layout: StatedLayout
+    own: OwnStack | None = None
 
     @classmethod
     def of(cls, row: MeasurementRow, models: ModelFinder) -> Setup:
@@ -45,7 +47,7 @@ class Setup:
         engine = engine_of_row(row)
         layout = layout_of(row, engine.name)
         contexts = [tokens for name in ("max_model_len", "longest_tokens") if (tokens := row.whole(name)) is not None]
-        return cls(reaching(models.of(row), max(contexts, default=None)), engine, layout)
+        return cls(reaching(models.of(row), max(contexts, default=None)), engine, layout, models.own)
 
 
 def reaching(model: Architecture, context_tokens: int | None) -> Architecture:
@@ -102,6 +104,7 @@ def replica_words(row: MeasurementRow, setup: Setup) -> dict[str, Any]:
         "kv_precision": kv_precision,
         "engine": setup.engine.name,
         "engine_version": setup.engine.version,
+        "calibration": setup.own,
     }
 
 

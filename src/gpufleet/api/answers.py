@@ -84,7 +84,7 @@ class ServeAnswer(ServePlan):
         question, tables = self._prepared.question, self._prepared.tables
         demand = question.demand
         rows, arch = list(self.deployments), question.model.arch
-        return verification(rows, arch, demand.workload, tables, trace, promised or demand)
+        return verification(rows, arch, demand.workload, tables, trace, promised or demand, self._prepared.request)
 
     def to_json(self) -> str:
         """The plan as JSON, which `gpufleet explain` reads."""

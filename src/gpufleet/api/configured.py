@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
+from os import PathLike
 from typing import TypeAlias
 
 import numpy as np
@@ -21,17 +23,20 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
+from gpufleet.optimize.own_pace import own_runs_note, with_own_pace
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
@@ -75,13 +80,15 @@ def configured(
     reason = refusal(arch, layout, weights)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
-    candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    alone = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    candidates = with_own_pace(alone, arch.name)
     said = [
         gpu.note,
         stages_take_turns(engine, layout),
         *widened_formats(engine, gpu.accelerator, weights, kv),
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
+        own_runs_note(engine, arch.name, [(gpu.accelerator.name, weights.name, layout)]),
     ]
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
@@ -258,6 +265,20 @@ def _engine(read: EngineProfile, name: str, version: str | None, limits: Started
     max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
     kept_to = checked_fraction(memory_fraction)
     return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+
+
+def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | OwnStack | None) -> EngineProfile:
+    """The engine with what its user measured of it, or with what a file says of that; another engine is as it was."""
+    if calibration is None:
+        return engine
+    own = calibration if isinstance(calibration, OwnStack) else read_own_stack(calibration)
+    return _measured(engine, own) if own.engine == engine.name else engine
+
+
+@lru_cache(maxsize=16)
+def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
+    """The same, one object for one file's text: replicas are kept by it."""
+    return replace(engine, own=own)
 
 
 def checked_fraction(memory_fraction: float | None) -> float | None:

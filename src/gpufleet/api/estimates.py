@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.configured import as_said, client_of, configured, started_engine, started_of, understood
+from gpufleet.api.configured import (
+    as_said,
+    client_of,
+    configured,
+    measured_engine,
+    started_engine,
+    started_of,
+    understood,
+)
 from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
@@ -22,7 +30,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
-from gpufleet.catalog.engines import usual_engine
+from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.peer_access import with_peer_access
@@ -85,14 +93,15 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     model = asked.model
     read = model_asked(model, shipped_architecture)
     arch = with_images(read, asked.images)
-    engine = usual_engine(arch) if asked.engine is None else asked.engine
+    named, said_version = named_version(asked.engine, asked.engine_version)
+    engine = named or usual_engine(arch)
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    profile = started_engine(engine, asked.engine_version, started_of(asked))
+    profile = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    version, formats = notes_on_version(engine, asked.engine_version), (asked.precision, asked.kv_precision)
+    version, formats = notes_on_version(engine, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
         if asked.peer_to_peer is not None:
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")

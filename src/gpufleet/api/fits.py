@@ -13,7 +13,7 @@ from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
-from gpufleet.catalog.engines import engines_that_implement, load_engines, usual_engine
+from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -62,14 +62,17 @@ def fit(
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
     arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
-    engine, version = usual_engine(arch) if asked.engine is None else asked.engine, asked.engine_version
+    named, version = named_version(asked.engine, asked.engine_version)
+    engine = named or usual_engine(arch)
     request = gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=engine_of_version(engine, version),
+        engine=engine_of_version(engine, version).started_with(
+            asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+        ),
         weights=weight_format(arch, asked.precision),
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
@@ -153,7 +156,8 @@ def _holds(question: FitQuestion) -> bool:
 
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
-    q, version = question, asked.engine_version
+    q, version = question, question.engine.version
+    limits = ("max_batch", "max_step_tokens", "memory_fraction")
     rows = [
         ("model", q.arch.name, "given"),
         ("gpus", f"{q.accelerator.name}:{q.num_gpus}", "given"),
@@ -162,6 +166,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("weights", q.weights.name, asked.origin("precision", "checkpoint")),
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
-        *([] if version is None else [("engine_version", version, asked.origin("engine_version"))]),
+        *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
+        *((name, f"{value:g}", asked.origin(name)) for name in limits if (value := getattr(asked, name)) is not None),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

@@ -94,7 +94,7 @@ def sized_by_draws(prepared: Prepared, trace: Requests | None, promised: Demand)
         if name in known:
             return found
         answer, demand = answer_of(found), found.question.demand
-        how = ways_to_arrive(found.question.model.arch, demand.workload, found.tables, trace)
+        how = ways_to_arrive(found.question.model.arch, demand.workload, found.tables, trace, found.request)
         enough = enough_replicas(answer, how, promised)
         if enough is not None and machines_with_spares(answer, enough, demand) == answer.instance_count:
             return found
@@ -165,7 +165,7 @@ def tried(prepared: Prepared, trace: Requests | None) -> Tried:
     working -= math.ceil(working / demand.zones) if demand.zones > 1 else 0
     replicas = first.placement.replicas / first.placement.instance_count * working
     carried = replicas * float(solution.found.requests_per_s[first.placement.row])
-    how = ways_to_arrive(question.model.arch, demand.workload, prepared.tables, trace)
+    how = ways_to_arrive(question.model.arch, demand.workload, prepared.tables, trace, prepared.request)
     return Tried(prepared, carried, broken_limits(answer_of(prepared), how))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 
+from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
 from gpufleet.deploy.launch import Replica, launch, written_fraction
 from gpufleet.domain.architecture import Architecture
@@ -133,6 +134,7 @@ def fit_launch(model: Model, report: FitReport) -> Launch | None:
             vendor=q.accelerator.vendor,
             host_architecture=q.accelerator.host_architecture,
             sequences=None if q.batch is None else math.ceil(q.batch),
+            flags=engine_flags(q.engine.name, q.engine.version),
         )
     )
 
@@ -165,6 +167,7 @@ def replica_of(
         host_architecture=gpu.host_architecture,
         sequences=max(math.floor(most_sequences), 1),
         replicas_per_machine=replicas_per_machine,
+        flags=engine_flags(engine.name, engine.version),
     )
 
 

@@ -22,6 +22,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.images import Images
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
@@ -39,9 +40,9 @@ Words = dict[str, Any]
 CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
 WRITTEN = {
     float: Annotated[float, Field(allow_inf_nan=False)],
-    **dict.fromkeys((date, Slo, Architecture, Images, NamedPath), str),
+    **dict.fromkeys((date, Slo, Architecture, Images, NamedPath, OwnStack), str),
 }
-NAMED = {"Architecture": Architecture, "Slo": Slo, "TokenCounts": TokenCounts}
+NAMED = {"Architecture": Architecture, "OwnStack": OwnStack, "Slo": Slo, "TokenCounts": TokenCounts}
 typed_words: Any = TypedDict
 
 

@@ -80,7 +80,7 @@ def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, 
     request, answer = request_of(plan.basis), plan.answer
     arch = model_asked(request.model, shipped_architecture)
     workload = workload_of(request.kinds, arch)
-    found = copy_in(answer, replace(copy, model=arch))
+    found = copy_in(answer, replace(copy, model=arch), request)
     replicas = answer.replicas if count is None else count
     notes = (*doubts_of_file(answer, tables), *notes_on_file(plan))
     return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo, notes)

@@ -27,12 +27,14 @@ from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.market import BEYOND_QUOTA
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
+from gpufleet.optimize.own_pace import own_runs_note
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.plan import Deployment, ServePlan
@@ -100,9 +102,20 @@ def answered(prepared: Prepared) -> ServeAnswer:
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
     beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
-    had = supply_notes(whole.deployments, tables, request.easily_had)
+    had = [*supply_notes(whole.deployments, tables, request.easily_had), *own_runs_notes(question, whole)]
     whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
+
+
+def own_runs_notes(question: WriterQuestion, plan: ServePlan) -> list[str]:
+    """What the user's own runs moved of what is ranked."""
+    copies = [
+        (d.gpu, d.weight_format, Layout(d.ranks.tp, d.ranks.pp, d.ranks.ep, d.ranks.attention_dp))
+        for d in plan.deployments
+        if d.ranks is not None
+    ]
+    engines, model = question.model.choices.palette.engines, question.model.name
+    return [note for engine in engines if (note := own_runs_note(engine, model, copies))]
 
 
 def pooled(plan: ServePlan, prepared: Prepared) -> ServePlan:

@@ -60,7 +60,7 @@ def replayed_part(held: ScaledPlan, played: Played, part: Part, rng: np.random.G
     workload = demand_of(held.request, held.arch).workload
     ticks = slice(part.first, part.end)
     requests = requests_at(moments_s(played.arrivals[ticks], played.tick_s, rng), workload, rng)
-    copy = copy_of(copy_in(held.answer, CopyQuestion(held.arch, "")), requests, catalog=tables).copy
+    copy = copy_of(copy_in(held.answer, CopyQuestion(held.arch, ""), held.request), requests, catalog=tables).copy
     ready = played.ready[ticks] * held.copies
     members = tuple(Member(is_ready=i < ready[0]) for i in range(max(int(ready.max()), 1)))
     done = replay(Cluster((copy,), members, changes=tuple(scaled(ready, played.tick_s))), requests, rng)

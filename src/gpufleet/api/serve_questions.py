@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpufleet.api.configured import measured_engine, started_engine
 from gpufleet.api.demands import (
     demand_of,
     further_inputs,
@@ -17,8 +18,8 @@ from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_engine, load_eras
-from gpufleet.catalog.engines import engines_that_implement
+from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.peer_access import with_peer_access
@@ -122,7 +123,7 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
     weights = with_fp16_twins(formats_allowed(arch, request), FP16)
-    engines = engines_allowed(request.engine)
+    engines = engines_allowed(request)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
@@ -159,11 +160,16 @@ def kv_formats(
     return [[kv_format(asked)] * len(formats)] * len(engines)
 
 
-def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
-    """The named engine, all serving engines for 'all', vLLM where nothing is said."""
+def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
+    """The named engine as it is started, all serving engines for 'all', vLLM where nothing is said."""
+    name, version = named_version(request.engine, request.engine_version)
+    limits = (request.max_batch, request.max_step_tokens, request.memory_fraction, False)
     if name is not None and name.strip().lower() == "all":
-        return tuple(load_engine(e) for e in SERVING_ENGINES if e in load_eras())
-    engine = load_engine("vllm" if name is None else name)
+        if version is not None:
+            raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
+        named = [e for e in SERVING_ENGINES if e in load_eras()]
+        return tuple(measured_engine(started_engine(e, None, limits), request.calibration) for e in named)
+    engine = measured_engine(started_engine(name or DEFAULT_ENGINE, version, limits), request.calibration)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured, started_engine, started_of
+from gpufleet.api.configured import as_said, configured, measured_engine, started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engines import usual_engine
+from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -21,6 +21,7 @@ from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion as CopyQuestion
+from gpufleet.questions.fields import STARTED, WriterRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment
@@ -66,12 +67,14 @@ def copy_of(
 
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
-    engine = usual_engine(arch) if asked.engine is None else asked.engine
-    return started_engine(engine, asked.engine_version, started_of(asked))
+    engine, version = named_version(asked.engine, asked.engine_version)
+    return measured_engine(started_engine(engine or usual_engine(arch), version, started_of(asked)), asked.calibration)
 
 
-def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:
-    """A copy as a deployment has it."""
+def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:
+    """A copy as a deployment has it; its engine is started as its plan was asked, where nothing else is said."""
+    planned = {} if request is None else {name: getattr(request, name) for name in STARTED}
+    started = {name: value for name, value in planned.items() if value is not None and getattr(asked, name) is None}
     ranks = answer.ranks
     assert ranks is not None, "plans of models that write say their ranks"
     return replace(
@@ -85,4 +88,5 @@ def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:
         kv_precision=answer.kv_precision,
         engine=answer.engine,
         instance=f"{answer.cloud}:{answer.instance}",
+        **started,
     )

@@ -27,6 +27,7 @@ TYPES = {
     "Architecture": "domain.architecture",
     "EncoderModel": "domain.encoder",
     "FleetPlan": "results.fleet",
+    "OwnStack": "domain.own_stack",
     "PoolRequest": "domain.pool_request",
     "RateCurve": "domain.rate_curve",
     "JobPlan": "results.job",

@@ -24,6 +24,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.request_mix import mix_of
 from gpufleet.performance.step import StepModel
+from gpufleet.questions.fields import WriterRequest
 from gpufleet.records import dataclass
 from gpufleet.results.plan import Deployment
 from gpufleet.results.verification import DrawnSpeeds, Verification, VerifiedDeployment, VerifiedObjective
@@ -46,6 +47,7 @@ class Verifying:
     arch: Architecture
     workload: Workload
     tables: Catalog
+    request: WriterRequest | None = None
     seen: Requests | None = None
 
     @property
@@ -63,7 +65,7 @@ class Verifying:
 
     def copy(self, d: Deployment, requests: Requests) -> FoundCopy:
         """A copy of a deployment that holds such requests."""
-        return copy_of(copy_in(d, CopyQuestion(self.arch, "")), requests, catalog=self.tables)
+        return copy_of(copy_in(d, CopyQuestion(self.arch, ""), self.request), requests, catalog=self.tables)
 
 
 def verification(
@@ -73,13 +75,14 @@ def verification(
     tables: Catalog,
     seen: Requests | None,
     promised: Demand,
+    request: WriterRequest | None = None,
 ) -> Verification:
     """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate.
 
     The answer is also played in draws of its engine's speed, one for all copies, and on as few machines as keep what
-    is `promised`.
+    is `promised`. Engines are started as the `request` says.
     """
-    asked = ways_to_arrive(arch, workload, tables, seen)
+    asked = ways_to_arrive(arch, workload, tables, seen, request)
     rows = [verified(d, how) for d in deployments[:NUM_VERIFIED] for how in asked]
     drawn = drawn_speeds(deployments[0], asked, promised) if deployments else None
     return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED, drawn=drawn)
@@ -159,9 +162,11 @@ class SlowEnd:
         return replace(how, workload=replace(workload, slo=tighter(workload.slo), classes=classes))
 
 
-def ways_to_arrive(arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None) -> list[Verifying]:
+def ways_to_arrive(
+    arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None, request: WriterRequest | None
+) -> list[Verifying]:
     """Poisson arrivals, and those that were seen."""
-    drawn = Verifying(arch, workload, tables)
+    drawn = Verifying(arch, workload, tables, request)
     return [drawn] if seen is None or not seen.span_s else [drawn, replace(drawn, seen=seen)]
 
 

@@ -44,7 +44,7 @@ def flags_by_version(engine: str) -> Mapping[str, tuple[EngineFlag, ...]]:
         return {}
     found: dict[str, list[EngineFlag]] = {}
     for _, row in rows_of(TABLES / f"{engine}.csv", COLUMNS):
-        takes_value = row["takes_value"] == "yes"
+        takes_value = {"yes": True, "no": False}.get(row["takes_value"])
         flag = EngineFlag(row["flag"], tuple(row["aliases"].split()), takes_value, tuple(row["choices"].split()))
         found.setdefault(row["version"], []).append(flag)
     return {version: tuple(flags) for version, flags in found.items()}

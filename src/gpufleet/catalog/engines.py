@@ -26,7 +26,7 @@ from gpufleet.domain.engine import (
     Implemented,
     MemoryEra,
 )
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import files_below
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.provenance import Sourced
@@ -38,6 +38,22 @@ DEFAULT_ENGINE, ENGINE_OF_GGUF = "vllm", "llama.cpp"
 def usual_engine(arch: Architecture) -> str:
     """The engine of a model where none is named: llama.cpp for its files, else vLLM."""
     return ENGINE_OF_GGUF if arch.weights.is_gguf else DEFAULT_ENGINE
+
+
+def named_version(engine: str | None, version: str | None) -> tuple[str | None, str | None]:
+    """The name and the version of 'vllm==0.19.1', or those that are said apart.
+
+    >>> named_version("vllm==0.19.1", None), named_version("vllm", "0.19.1"), named_version(None, None)
+    (('vllm', '0.19.1'), ('vllm', '0.19.1'), (None, None))
+    """
+    name, equals, said = (engine or "").partition("==")
+    if not equals:
+        return engine, version
+    if not name.strip() or not said.strip():
+        raise UsageError("cannot read an engine with its version", found=engine, expected="such as vllm==0.19.1")
+    if version is not None and version != said.strip():
+        raise UsageError("two versions of the engine", found=f"{said.strip()} and {version}", expected="one of them")
+    return name.strip(), said.strip()
 
 
 def load_engines() -> Mapping[str, EngineProfile]:

@@ -10,7 +10,7 @@ from gpufleet.cli.asking import Typed
 from gpufleet.cli.options import refuse_workload_file, words
 from gpufleet.errors import UsageError
 from gpufleet.questions.estimate import CopyQuestion
-from gpufleet.questions.words import FileUse
+from gpufleet.questions.words import FileUse, words_of
 
 COLUMN_OF = {
     "gpus": "gpu_id",
@@ -22,9 +22,9 @@ COLUMN_OF = {
     "kv_precision": "kv_precision",
     "engine": "engine",
     "engine_version": "engine_version",
-    "max_batch": "max_num_seqs",
-    "max_step_tokens": "max_num_batched_tokens",
-    "memory_fraction": "gpu_memory_fraction",
+    "max_num_seqs": "max_num_seqs",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+    "gpu_memory_utilization": "gpu_memory_fraction",
 }
 """Words that say of a run what its file does not, and the column of a measured row that each is."""
 
@@ -52,7 +52,8 @@ def said_of(asked: Typed) -> dict[str, str]:
 
     model = asked.words.text("model")
     typed = Typed(asked.words.without("model"), asked.preferred, asked.unsaid).request(CopyQuestion, model or "")
-    values = {name: getattr(typed, name) for name in COLUMN_OF if name in typed.said | typed.preferred}
+    fields = {name: words_of(CopyQuestion)[name].field for name in COLUMN_OF}
+    values = {n: getattr(typed, f) for n, f in fields.items() if f in typed.said | typed.preferred}
     gpus = values.pop("gpus", None)
     found = {COLUMN_OF[name]: str(value) for name, value in values.items() if value is not None}
     if gpus is not None:

@@ -12,11 +12,14 @@ NEGATED = "--no-"
 
 @dataclass(frozen=True)
 class EngineFlag:
-    """One flag with its other spellings; without `choices` its value is not held to a list."""
+    """One flag with its other spellings; without `choices` its value is not held to a list.
+
+    `takes_value` None: it may have one, or nobody knows.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
-    takes_value: bool = True
+    takes_value: bool | None = True
     choices: tuple[str, ...] = ()
 
 
@@ -62,7 +65,7 @@ class EngineFlags:
             near = nearest_names(spelling, self.by_spelling)
             offered = f"; nearest: {', '.join(near)}" if near else ""
             return f"{spelling} is no flag of {self.engine} {self.version}{offered}"
-        if flag.takes_value != bool(values):
+        if flag.takes_value is not None and flag.takes_value != bool(values):
             return f"{spelling} takes {'a' if flag.takes_value else 'no'} value"
         wrong = [value for value in values if flag.choices and value not in flag.choices]
         if wrong:

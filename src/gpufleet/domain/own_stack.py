@@ -19,6 +19,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.precision import BF16, FP16
 from gpufleet.records import dataclass
 
 TIMES = ("tpot", "ttft")
@@ -129,7 +130,7 @@ def alike(names: Sequence[Hashable]) -> FloatArray:
     return np.array([[float(one == other) for other in names] for one in names])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OwnStack:
     """An engine on a GPU as its user measured it: factors on its times, and where they come from.
 
@@ -155,9 +156,9 @@ def layout_name(tp: int, pp: int, attention_dp: int) -> str:
 
 
 def model_name(model: str, weights: str) -> str:
-    """A model as factors are kept by it: with the format that its weights run in.
+    """A model as factors are kept by it: with the format that its weights run in; both kinds of 16 bits are one.
 
-    >>> model_name("llama-3.1-8b", "fp8")
-    'llama-3.1-8b in fp8'
+    >>> model_name("llama-3.1-8b", "fp8"), model_name("llama-3.1-8b", "fp16")
+    ('llama-3.1-8b in fp8', 'llama-3.1-8b in bf16')
     """
-    return f"{model} in {weights}"
+    return f"{model} in {BF16.name if weights == FP16.name else weights}"

@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +47,14 @@ def inline(numbers: Mapping[str, float]) -> str:
     return "{ " + ", ".join(f"{name} = {value:.6g}" for name, value in numbers.items()) + " }"
 
 
-def read_own_stack(path: str | Path) -> OwnStack:
+def read_own_stack(path: str | PathLike[str]) -> OwnStack:
     """The stack that a file keeps."""
-    text = read_text_file(path, "a calibration", MB)
+    return stack_in(read_text_file(str(path), "a calibration", MB), str(path))
+
+
+@lru_cache(maxsize=8)
+def stack_in(text: str, path: str) -> OwnStack:
+    """The stack that a text keeps, one object for one text."""
     table = toml_table(text, path, EXPECTED)
     if table.get("version") != VERSION:
         raise UsageError(f"{path} is no calibration", found=f"version {table.get('version')}", expected=EXPECTED)

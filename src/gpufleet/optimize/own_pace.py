@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.own_stack import layout_name, model_name
 
 
@@ -27,18 +29,19 @@ def with_own_pace(candidates: Candidates, model: str) -> Candidates:
             paces[key] = len(engines)
             engines.append(engine.paced(*key[1:]))
         index[row] = paces[key]
-    columns = {**candidates.columns(), "engine": index}
-    return Candidates(replace(palette, engines=tuple(engines)), **columns)
+    return Candidates(replace(palette, engines=tuple(engines)), **{**candidates.columns(), "engine": index})
 
 
-def measured_by_user(engine: EngineProfile, model: str, weights: str, layout: str, gpu: str) -> str | None:
-    """In a few words, what a user's own runs moved of an engine; None where they say nothing of it."""
+def own_runs_note(engine: EngineProfile, model: str, copies: Iterable[tuple[str, str, Layout]]) -> str | None:
+    """What a user's own runs moved of the first of these copies (GPU, weights, layout) that is on his stack."""
     own = engine.own
-    if own is None or own.gpu != gpu:
+    if own is None:
         return None
-    name = model_name(model, weights)
-    factors = [
-        f"{time.upper()} x{found.factor_of(name, layout).ratio:.2f}, its range x{found.range_ratio(name, layout):.2f}"
-        for time, found in own.times.items()
-    ]
-    return f"{own.name} ({own.digest}), {own.num_runs} runs of {own.engine} on {own.gpu}: {'; '.join(factors)}"
+    what = f"{own.name} ({own.digest}: {own.num_runs} runs of {own.engine} on {own.gpu})"
+    copy = next((each for each in copies if each[0] == own.gpu), None)
+    if copy is None:
+        return f"{what} moves nothing here: nothing runs on {own.gpu}"
+    name, layout = model_name(model, copy[1]), layout_name(copy[2].tp, copy[2].pp, copy[2].attention_dp)
+    told = [(time, x.factor_of(name, layout), x.range_ratio(name, layout)) for time, x in own.times.items()]
+    moved = [f"{time.upper()} x{factor.ratio:.2f} with x{narrower:.2f} its range" for time, factor, narrower in told]
+    return f"{what} makes of {name}, {layout}: {', '.join(moved)}"

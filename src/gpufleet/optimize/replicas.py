@@ -24,6 +24,7 @@ from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_bytes
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
+from gpufleet.optimize.own_pace import with_own_pace
 from gpufleet.performance.serving import Lengths
 
 TOO_LARGE, NO_CURVE, LINK_UNKNOWN = Reason("too_large"), Reason("no_curve"), Reason("link_unknown")
@@ -92,7 +93,7 @@ def replicas(arch: Architecture, choices: Choices, instances: Iterable[Instance]
     found = list(_replicas(arch, choices, hosts(choices.palette, instances, choices.gpus_per_replica), rejections))
     on = [r.host for r in found]
     layouts = [r.layout for r in found]
-    return Candidates(
+    alone = Candidates(
         choices.palette,
         accelerator=np.array([h.accelerator for h in on], dtype=np.int64),
         weight_format=np.array([r.weight_format for r in found], dtype=np.int64),
@@ -106,6 +107,7 @@ def replicas(arch: Architecture, choices: Choices, instances: Iterable[Instance]
         through_host=np.array([h.is_through_host for h in on], dtype=np.bool_),
         link_bytes_per_s=np.array([h.link_bytes_per_s for h in on], dtype=np.float64),
     )
+    return with_own_pace(alone, arch.name)
 
 
 def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int]) -> list[tuple[Host, int]]:

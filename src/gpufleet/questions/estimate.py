@@ -6,7 +6,20 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
-from gpufleet.questions.fields import IMAGES, IN, MODEL, OUT, PREFIX_CACHE, RATE, NamedPath
+from gpufleet.questions.fields import (
+    CALIBRATION,
+    ENGINE_VERSION,
+    IMAGES,
+    IN,
+    MAX_NUM_SEQS,
+    MAX_STEP_TOKENS,
+    MEMORY_FRACTION,
+    MODEL,
+    OUT,
+    PREFIX_CACHE,
+    RATE,
+    NamedPath,
+)
 from gpufleet.questions.words import (
     COUNT,
     ENGINE,
@@ -14,7 +27,6 @@ from gpufleet.questions.words import (
     LOAD,
     PEER_TO_PEER,
     REPLICAS,
-    SHARE,
     Preferred,
     Request,
     Word,
@@ -30,6 +42,7 @@ from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
+    from gpufleet.domain.own_stack import OwnStack
     from gpufleet.domain.pool_request import PoolRequest
     from gpufleet.domain.token_counts import TokenCounts
 
@@ -39,7 +52,7 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -69,10 +82,11 @@ class CopyQuestion(Request):
         ENGINE,
         preferred=Preferred("serving engine", "vllm", 4),
     )
-    engine_version: str | None = optional(text("VERSION"), "Such as 0.6.4; default: the newest known.", ENGINE)
-    max_batch: int | None = optional(INTEGER, "Sequences that the engine runs at once (vLLM: --max-num-seqs).", ENGINE)
-    max_step_tokens: int | None = optional(INTEGER, "Tokens of one step (vLLM: --max-num-batched-tokens).", ENGINE)
-    memory_fraction: float | None = optional(SHARE, "Memory that the engine keeps to: 0.9.", ENGINE)
+    engine_version: str | None = worded(ENGINE_VERSION)
+    max_batch: int | None = worded(MAX_NUM_SEQS)
+    max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
+    memory_fraction: float | None = worded(MEMORY_FRACTION)
+    calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

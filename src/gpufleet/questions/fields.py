@@ -15,6 +15,7 @@ from gpufleet.questions.words import (
     COUNT,
     ENGINE,
     HOURS_OF_DAY,
+    INTEGER,
     LOAD,
     PEER_TO_PEER,
     PERIOD,
@@ -51,6 +52,7 @@ from gpufleet.units import HOUR, REQUESTS_PER_S, USD_PER_HOUR, Bounds, in_full
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
     from gpufleet.domain.encoder import EncoderModel
+    from gpufleet.domain.own_stack import OwnStack
     from gpufleet.domain.slo import Slo
     from gpufleet.domain.token_counts import TokenCounts
 
@@ -65,6 +67,43 @@ DEFAULT_CONFIDENCE = 0.8
 DEFAULT_STEADY = 0.2
 MODEL = Word(maybe_file("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
+ENGINE_VERSION = Word(
+    text("VERSION"), "Such as 0.6.4; default: the newest known; or --engine vllm==0.6.4.", ENGINE, name="engine_version"
+)
+MAX_NUM_SEQS = Word(
+    INTEGER,
+    "Sequences that the engine runs at once (SGLang: --max-running-requests).",
+    ENGINE,
+    name="max_num_seqs",
+    singular="--max-batch",
+    what="the number of sequences",
+    bounds=Bounds(1, 1_000_000, ""),
+)
+MAX_STEP_TOKENS = Word(
+    INTEGER,
+    "Tokens of one step (SGLang: --chunked-prefill-size).",
+    ENGINE,
+    name="max_num_batched_tokens",
+    singular="--max-step-tokens",
+    what="the tokens of a step",
+    bounds=Bounds(1, 10_000_000, ""),
+)
+MEMORY_FRACTION = Word(
+    SHARE,
+    "Share of memory that the engine keeps to: 0.9 (SGLang: --mem-fraction-static).",
+    ENGINE,
+    name="gpu_memory_utilization",
+    singular="--memory-fraction",
+)
+CALIBRATION = Word(
+    file("FILE.toml"),
+    "What 'gpufleet calibrate --save' kept of your own engine on a GPU.",
+    ENGINE,
+    name="calibration",
+    is_in_files=False,
+)
+STARTED = ("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration")
+"""Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
     text("TOKENS"),
@@ -430,6 +469,11 @@ class WriterRequest(PlanRequest):
     prefix_cache: float | None = worded(PREFIX_CACHE)
     peer_to_peer: bool | None = worded(PEER_TO_PEER)
     images: Images | None = worded(IMAGES)
+    engine_version: str | None = worded(ENGINE_VERSION)
+    max_batch: int | None = worded(MAX_NUM_SEQS, label="sequences at once")
+    max_step_tokens: int | None = worded(MAX_STEP_TOKENS, label="tokens of a step")
+    memory_fraction: float | None = worded(MEMORY_FRACTION, label="memory fraction")
+    calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )

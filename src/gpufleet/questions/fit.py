@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
-from gpufleet.questions.fields import MODEL, NamedPath
+from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, NamedPath
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
@@ -28,6 +28,7 @@ from gpufleet.questions.words import (
     said_by,
     text,
     usual,
+    worded,
     words_of,
 )
 from gpufleet.records import dataclass
@@ -72,6 +73,9 @@ class FitRequest(Request):
         ENGINE,
     )
     kv_precision: str | None = as_in(CopyQuestion, "kv_precision", says="KV cache: bf16 (default), fp16, fp8 or int8.")
+    max_batch: int | None = worded(MAX_NUM_SEQS)
+    max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
+    memory_fraction: float | None = worded(MEMORY_FRACTION)
 
 
 @dataclass(frozen=True, kw_only=True)

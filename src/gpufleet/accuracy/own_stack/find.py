@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -29,45 +30,48 @@ def calibrate_stack(
     """What results of a benchmark say of their engine on their GPU, shrunk by how far such stacks differ.
 
     `said` is what results do not say themselves, as columns of a measured row; `columns` names those of one's own CSV.
+    First tokens wait for steps: what is left of them is taken once steps run at their own pace.
     """
-    report = score_files(files, said=said, columns=columns)
-    stack, by_time = stack_of(report)
-    factors = [factor for time, (runs, found) in by_time.items() for factor in factors_of(time, runs, found)]
+
+    def scored(own: OwnStack | None) -> list[ScoredRun]:
+        return list(runs_in(score_files(files, said=said, columns=columns, own=own)))
+
+    runs = scored(None)
+    doubts, stack, by_time = dict.fromkeys(doubt for run in runs for doubt in run.doubts), stack_of(runs), {}
+    for time in TIMES:
+        rows = list(residuals_of(runs, time))
+        if rows:
+            found = fitted([own for *_, own in rows], load_spreads()[time])
+            stack, by_time[time] = replace(stack, times={**stack.times, time: found}), (rows, found)
+            runs = scored(stack)
+    if not by_time:
+        raise DataMissing("no run states TTFT or TPOT beside a prediction", hint="'gpufleet accuracy' says why.")
     answer = StackCalibration(
         engine=stack.engine,
         engine_version=stack.version,
         gpu=stack.gpu,
         runs=stack.num_runs,
-        factors=factors,
-        far=[far for time, (runs, found) in by_time.items() for far in far_of(time, runs, found)],
+        factors=[factor for time, (told_of, found) in by_time.items() for factor in factors_of(time, told_of, found)],
+        far=[far for time, (told_of, found) in by_time.items() for far in far_of(time, told_of, found)],
         toml=as_toml(stack),
         grade=Grade.MEASURED.label,
-        notes=list(dict.fromkeys(doubt for run in runs_in(report) for doubt in run.doubts)),
+        notes=list(doubts),
     )
     asked = {"files": [str(file) for file in files], **said}
     return in_full(answer, load_catalog(), asked)
 
 
-Told = Mapping[str, tuple[list[tuple[ScoredRun, ScoredFigure, OwnRun]], Fitted]]
-
-
-def stack_of(report: AccuracyReport) -> tuple[OwnStack, Told]:
-    """The stack of all runs of a report, and of each time its runs with what was fitted to them."""
-    runs = [run for run in runs_in(report) if run.gpu]
-    stacks = sorted({(run.engine, run.gpu) for run in runs})
+def stack_of(runs: Sequence[ScoredRun]) -> OwnStack:
+    """The stack of all runs, of which nothing is known yet."""
+    known = [run for run in runs if run.gpu]
+    stacks = sorted({(run.engine, run.gpu) for run in known})
     if not stacks:
         raise DataMissing("no run can be compared: nothing to calibrate with", hint="'gpufleet accuracy' says why.")
     if len(stacks) > 1:
         found = " and ".join(f"{engine} on {gpu}" for engine, gpu in stacks)
         raise UsageError("runs of several stacks", found=found, expected="one engine on one GPU at a time")
-    told = {time: list(residuals_of(runs, time)) for time in TIMES}
-    spreads = load_spreads()
-    by_time = {time: (rows, fitted([own for *_, own in rows], spreads[time])) for time, rows in told.items() if rows}
-    if not by_time:
-        raise DataMissing("no run states TTFT or TPOT beside a prediction", hint="'gpufleet accuracy' says why.")
-    versions = sorted({run.engine_version for run in runs if run.engine_version})
-    (engine, gpu), times = stacks[0], {time: found for time, (_, found) in by_time.items()}
-    return OwnStack(engine, gpu, versions[-1] if versions else "", len(runs), times), by_time
+    versions = sorted({run.engine_version for run in known if run.engine_version})
+    return OwnStack(*stacks[0], versions[-1] if versions else "", len(known), {})
 
 
 def runs_in(report: AccuracyReport) -> Iterator[ScoredRun]:
