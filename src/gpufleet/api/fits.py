@@ -90,7 +90,7 @@ def fit(
         *engine_notes(report),
         *(older_version_notes(report) if version is None else []),
     ]
-    launch = fit_launch(asked.model, report)
+    launch = fit_launch(asked.model, report, asked.max_batch)
     answer = fit_result(report, fit_inputs(question, asked), notes).model_copy(update={"launch": launch})
     return in_full(answer, tables, asked)
 

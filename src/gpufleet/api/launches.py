@@ -113,7 +113,7 @@ def estimate_launch(model: Model, question: EstimateQuestion, solution: Estimate
     return launch(replica_of(model, question.arch, question.candidates, 0, fraction, longest, most, None))
 
 
-def fit_launch(model: Model, report: FitReport) -> Launch | None:
+def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> Launch | None:
     """How the copy that fits is started; the number of sequences only where one was asked for."""
     q, chosen = report.question, report.chosen
     if chosen is None or not chosen.fits:
@@ -133,7 +133,7 @@ def fit_launch(model: Model, report: FitReport) -> Launch | None:
             memory_fraction=written_fraction(fraction),
             vendor=q.accelerator.vendor,
             host_architecture=q.accelerator.host_architecture,
-            sequences=None if q.batch is None else math.ceil(q.batch),
+            sequences=most_sequences if q.batch is None else math.ceil(q.batch),
             flags=engine_flags(q.engine.name, q.engine.version),
         )
     )

@@ -106,7 +106,7 @@ def as_measurements(path: str | Path, runs: Sequence[Run], said: Mapping[str, st
         raise UsageError(
             f"{path} does not say {' and '.join(SAID_AS[column] for column in missing)}",
             expected=" ".join(NEEDED[column] for column in missing),
-            hint="--engine-version, --tp, --precision and --max-batch say what else may differ from the defaults.",
+            hint="--engine-version, --tp, --precision and --max-num-seqs say what else may differ from the defaults.",
         )
     columns = sorted({column for row in rows for column in row.cells})
     return MeasurementFile(str(path), KIND, tuple(columns), tuple(rows))
