@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 
+from gpufleet.accuracy.own_stack.find import calibrate_stack
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.snapshots import Coverage, write_snapshot
@@ -204,7 +205,37 @@ def measurement_questions() -> list[Question]:
         "m.csv": "source,engine,engine_version,model,model_id,gpu_id,num_gpus,precision,max_model_len,weights_gb\n"
         "a,vLLM,0.11.0,mine,mine,H100-SXM,1,bf16,8192,16\n",
     }
-    return [*found, Question(("accuracy", "m.csv", "--models", "models"), own)]
+    return [*found, Question(("accuracy", "m.csv", "--models", "models"), own), *own_run_questions()]
+
+
+def own_run_questions() -> list[Question]:
+    """Results of a benchmark of one's own, a CSV of runs, and what was calibrated with them."""
+    results = {
+        "r.json": {
+            "model_id": "llama-3.1-8b", "request_rate": "inf", "max_concurrency": 16, "duration": 60.0,
+            "completed": 240, "total_input_tokens": 144_000, "total_output_tokens": 24_000,
+            "request_throughput": 4.0, "mean_ttft_ms": 80.0, "mean_tpot_ms": 39.0,
+        },
+        "t.json": {
+            "engine": {"model": "llama-3.1-8b", "version": "1.2.1"}, "machine": {"name": "NVIDIA H100 80GB HBM3"},
+            "world_info": {"tp_size": 1, "max_batch_size": 256}, "performance": {"request_throughput_req_s": 4.0},
+            "request_info": {"num_requests": 240, "avg_num_concurrent_requests": 15.8},
+            "streaming_metrics": {"ttft_percentiles": {"average": 80.0}, "tpot_percentiles": {"average": 39.0}},
+            "dataset": {"isl_stats": {"average": 600.0}, "osl_stats": {"average": 100.0}},
+        },
+    }  # fmt: skip
+    texts = {name: json_text(result) for name, result in results.items()}
+    runs = (REPOSITORY / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv").read_text(encoding="utf-8")
+    stack = calibrate_stack([REPOSITORY / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv"]).toml
+    where = ("--gpus", "H100:1", "--engine", "vllm")
+    small = ("estimate", "qwen3-0.6b", "--gpus", "H100:1", "--in", "500", "--out", "50", "--concurrency", "4")
+    return [
+        *(Question(("accuracy", name, *where), {name: text}) for name, text in texts.items()),
+        Question(("accuracy", "o.csv", "--rows", "rows.csv"), {"o.csv": runs}),
+        Question(("calibrate", "o.csv", "--save", "s.toml"), {"o.csv": runs}),
+        Question(("calibrate", "r.json", *where), {"r.json": texts["r.json"]}),
+        Question((*small, "--calibration", "s.toml"), {"s.toml": stack}),
+    ]
 
 
 PREFERENCES = """clouds = ["aws"]
