@@ -83,7 +83,7 @@ def merged(shapes: Iterable[Any]) -> Any:
     found = None
     for each in shapes:
         if isinstance(found, dict) and isinstance(each, dict):
-            found = {key: merged((found.get(key), each.get(key))) for key in [*found, *(each.keys() - found.keys())]}
+            found = {key: merged((found.get(key), each.get(key))) for key in dict.fromkeys([*found, *each])}
         elif isinstance(found, list) and isinstance(each, list):
             found = [merged((*found, *each))]
         elif found is None or each is None:
