@@ -28,7 +28,8 @@ def plan(**changed: object) -> Record:
 
 
 def test_what_is_frozen_is_answered_as_before() -> None:
-    assert list(frozen_differences()) == []
+    changed = "\n".join(map(str, frozen_differences()))
+    assert not changed, f"{changed}\nIf all of it is meant: python -m tests.corpus frozen --write, and look at git diff"
 
 
 def test_thirty_commands_are_frozen_and_four_hundred_known() -> None:

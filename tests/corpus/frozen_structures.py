@@ -83,7 +83,7 @@ def merged(shapes: Iterable[Any]) -> Any:
     found = None
     for each in shapes:
         if isinstance(found, dict) and isinstance(each, dict):
-            found = {key: merged((found.get(key), each.get(key))) for key in [*found, *(each.keys() - found.keys())]}
+            found = {key: merged((found.get(key), each.get(key))) for key in dict.fromkeys([*found, *each])}
         elif isinstance(found, list) and isinstance(each, list):
             found = [merged((*found, *each))]
         elif found is None or each is None:
@@ -143,9 +143,12 @@ def structures(names: Iterable[str]) -> dict[str, Record]:
 
 
 def write_frozen(names: Iterable[str]) -> None:
-    """Write the structures of these commands."""
+    """Write the structures of these commands; all are asked, for some read what others write."""
     FROZEN.mkdir(exist_ok=True)
-    for name, record in structures(names).items():
+    named = list(names)
+    asked = structures({*named, *(path.stem for path in FROZEN.glob("*.json"))})
+    for name in named:
+        record = asked[name]
         by_line = {**asdict(record), "out": record.out.split("\n")}
         by_line["files"] = {file: text.split("\n") for file, text in record.files.items()}
         (FROZEN / f"{name}.json").write_text(written(by_line) + "\n", encoding="utf-8")

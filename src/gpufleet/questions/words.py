@@ -41,7 +41,7 @@ ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further q
 WRITTEN = "Output"
 TRAINING, REPLICAS = "Training", "The replicas"
 HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
-"""Headings of a help page, in their order."""
+"""Headings of a help page, in their order. A word under `WRITTEN` is no part of the question that an answer states."""
 WORD = "word"
 SWITCH = {"on": True, "off": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
