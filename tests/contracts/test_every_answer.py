@@ -120,7 +120,7 @@ TYPED = {
     "autoscale": {"plan", "trace", "cold_start", "policy"},
 }
 WITHOUT_MONEY = {
-    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_encoder", "estimate_training",
+    "calibrate_stack", "fit", "fit_training", "estimate", "estimate_training",
     "plan_schedule", "replay_schedule",
 }  # fmt: skip
 UNGRADED = {"plan_schedule", "replay_schedule"}

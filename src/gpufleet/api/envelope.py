@@ -28,6 +28,7 @@ from gpufleet.questions.fields import PlanRequest
 from gpufleet.questions.words import WRITTEN, Request, words_of
 from gpufleet.results.answer import Answer, AskedWord, PriceSource
 from gpufleet.results.base import Figure
+from gpufleet.results.catalog import PriceRow
 from gpufleet.results.rented import SpotPrice
 from gpufleet.results.training import TrainingPlan
 from gpufleet.units import MB
@@ -138,7 +139,7 @@ def models_in(value: object) -> Iterator[BaseModel]:
 def sources_of(parts: Sequence[BaseModel], tables: Catalog) -> list[PriceSource]:
     """Where the prices of all machines in an answer come from."""
     rented = [(getattr(part, "price_source", ""), getattr(part, "price_as_of", None)) for part in parts]
-    spot = [(part.source, part.as_of) for part in parts if isinstance(part, SpotPrice)]
+    spot = [(part.source, part.as_of) for part in parts if isinstance(part, SpotPrice | PriceRow)]
     stated = ((id_, DAY.search(str(day))) for id_, day in [*rented, *spot] if id_ in tables.sources)
     return price_sources([(id_, date.fromisoformat(day[0])) for id_, day in stated if day], tables.sources)
 
