@@ -339,6 +339,7 @@ def summary_row(report: AccuracyReport, table: LeftOut, total: Mapping[str, str]
     """The errors on one quantity of everything that was left out."""
     quantity = total["quantity"]
     groups = [row for row in table.groups if row["quantity"] == quantity]
+    held = held_interval(party_counts_of(groups)) or (None, None)
     return {
         "key": table.name,
         "quantity": quantity,
@@ -346,7 +347,7 @@ def summary_row(report: AccuracyReport, table: LeftOut, total: Mapping[str, str]
         "median": percent_text(total["median_error_percent"]),
         "mean": percent_text(total["mean_error_percent"]),
         "alike": error_text(fmean(mean_by_source(groups)) / PERCENT) if groups else "-",
-        "held": f"{float(total['in_range_percent']):.0f}% ({drawn_text(held_interval(party_counts_of(groups)))})",
+        "held": f"{float(total['in_range_percent']):.0f}% ({drawn_text(held)})",
         "width": width_of(report, total),
         "worst": worst_group(groups),
     }

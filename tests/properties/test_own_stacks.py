@@ -87,7 +87,7 @@ def test_the_file_keeps_what_was_found(tmp_path: Path) -> None:
     assert as_toml(stack) == answer.toml
     assert (stack.engine, stack.version, stack.gpu, stack.num_runs) == ("vllm", "0.25.1", "H100-SXM", 4)
     assert {time: len(found.layouts) for time, found in stack.times.items()} == {"tpot": 1, "ttft": 1}
-    assert answer.input_hash == calibrate_stack([EXAMPLE]).input_hash
+    assert answer.input_hash == calibrate_stack(EXAMPLE).input_hash
 
 
 @pytest.mark.parametrize(

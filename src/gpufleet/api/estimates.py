@@ -94,7 +94,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     read = model_asked(model, shipped_architecture)
     arch = with_images(read, asked.images)
     named, said_version = named_version(asked.engine, asked.engine_version)
-    engine = named or usual_engine(arch)
+    engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
     profile = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)

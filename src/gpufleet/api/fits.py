@@ -63,7 +63,7 @@ def fit(
     refuse_out_of_range(asked)
     arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
     named, version = named_version(asked.engine, asked.engine_version)
-    engine = named or usual_engine(arch)
+    engine = usual_engine(arch) if named is None else named
     request = gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(

@@ -169,7 +169,8 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
         return tuple(measured_engine(started_engine(e, None, limits), request.calibration) for e in named)
-    engine = measured_engine(started_engine(name or DEFAULT_ENGINE, version, limits), request.calibration)
+    said = DEFAULT_ENGINE if name is None else name
+    engine = measured_engine(started_engine(said, version, limits), request.calibration)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)

@@ -68,7 +68,9 @@ def copy_of(
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
-    return measured_engine(started_engine(engine or usual_engine(arch), version, started_of(asked)), asked.calibration)
+    return measured_engine(
+        started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked)), asked.calibration
+    )
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:

@@ -26,6 +26,7 @@ SAID = {
     "float": 0.5, "int": 3, "bool": True, "str": "x", "date": date(2026, 8, 31), "Sequence[str]": ["x", "y"],
     "Collection[str]": ["x"], "float | TokenCounts": TokenCounts(100.0, 0.5, (90.0, 150.0, 200.0, 300.0)),
     "str | Slo": "ttft<1s", "Images": Images(2, 1024, 768), "str | NamedPath | Architecture": "llama-3.1-8b",
+    "str | NamedPath | OwnStack": "mine.toml",
     "Mapping[str, float]": {"1x L4 TP1 bf16 vllm": 1.25},
     "Sequence[RequestKind]": (RequestKind("chat", 2.0, 100.0, TokenCounts(10.0), "ttft<1s", 0.5, 0.25),),
 }  # fmt: skip

@@ -92,7 +92,7 @@ def test_fewer_machines_that_hold_as_surely_are_said_and_one_fewer_does_not() ->
     assert drawn.sufficient_usd_per_hour == pytest.approx(
         answer.price_per_instance_usd_per_hour * drawn.sufficient_instance_count
     )
-    [how] = ways_to_arrive(arch, demand.workload, load_catalog(), None)
+    [how] = ways_to_arrive(arch, demand.workload, load_catalog(), None, None)
     slow, per_machine = SlowEnd.of(answer, how), answer.replicas // answer.instance_count
     sure, ahead = slow.dilated(how, 0.8, 1.0), slow.dilated(how, 0.5, 1.2)
     enough = drawn.sufficient_instance_count * per_machine

@@ -25,16 +25,17 @@ NORMAL_10_90 = 1.2815515655446004
 
 
 def calibrate_stack(
-    files: Sequence[str | Path], *, said: Mapping[str, str] = NOTHING, columns: Mapping[str, str] = NOTHING
+    files: str | Path | Sequence[str | Path], *, said: Mapping[str, str] = NOTHING, columns: Mapping[str, str] = NOTHING
 ) -> StackCalibration:
     """What results of a benchmark say of their engine on their GPU, shrunk by how far such stacks differ.
 
     `said` is what results do not say themselves, as columns of a measured row; `columns` names those of one's own CSV.
     First tokens wait for steps: what is left of them is taken once steps run at their own pace.
     """
+    named = [files] if isinstance(files, str | Path) else files
 
     def scored(own: OwnStack | None) -> list[ScoredRun]:
-        return list(runs_in(score_files(files, said=said, columns=columns, own=own)))
+        return list(runs_in(score_files(named, said=said, columns=columns, own=own)))
 
     runs = scored(None)
     doubts, stack, by_time = dict.fromkeys(doubt for run in runs for doubt in run.doubts), stack_of(runs), {}
@@ -57,7 +58,7 @@ def calibrate_stack(
         grade=Grade.MEASURED.label,
         notes=list(doubts),
     )
-    asked = {"files": [str(file) for file in files], **said}
+    asked = {"files": [str(file) for file in named], **said}
     return in_full(answer, load_catalog(), asked)
 
 
