@@ -81,22 +81,23 @@ def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example
 
 
 def run_example(example: Example) -> tuple[int, str]:
-    """Exit code and output of the command, run at the top of the repository as by a reader with a pipe.
+    """Exit code and output of the command, run as by a reader with a pipe who stands at the top of a repository of his.
 
     Commands are answered in this process, which reads the tables once; a shell runs what is piped, and what is no
     plain chain of them.
     """
     with tempfile.TemporaryDirectory() as folder:
+        top = linked_in(Path(folder) / "top")
         environment = environment_with(installed_in(Path(folder)))
         chain = [one_of_a_chain(words) for words in example.command.split(" && ")]
         if None in chain:
-            code, out, err = run_in_shell(example.command, environment)
+            code, out, err = run_in_shell(example.command, environment, top)
             return code, out + err
         code, printed = 0, ""
         for command, pipe, hides_errors in filter(None, chain):
-            code, out, err = answered_here(command, environment)
+            code, out, err = answered_here(command, environment, top)
             if pipe:
-                code, out, _ = run_in_shell(pipe, environment, out)
+                code, out, _ = run_in_shell(pipe, environment, top, out)
             printed += out if hides_errors else out + err
             if code:
                 break
@@ -112,11 +113,11 @@ def one_of_a_chain(words: str) -> tuple[str, str, bool] | None:
     return alone["command"], alone["pipe"] or "", redirected is not None and redirected["to"] == "/dev/null"
 
 
-def run_in_shell(line: str, environment: dict[str, str], given: str = "") -> tuple[int, str, str]:
+def run_in_shell(line: str, environment: dict[str, str], folder: Path, given: str = "") -> tuple[int, str, str]:
     """Exit code and both streams of a line of shell that reads what is given."""
     done = subprocess.run(
         ["/bin/sh", "-c", line],
-        cwd=REPOSITORY,
+        cwd=folder,
         env=environment,
         input=given,
         capture_output=True,
@@ -126,14 +127,14 @@ def run_in_shell(line: str, environment: dict[str, str], given: str = "") -> tup
     return done.returncode, done.stdout, done.stderr
 
 
-def answered_here(command: str, environment: dict[str, str]) -> tuple[int, str, str]:
+def answered_here(command: str, environment: dict[str, str], folder: Path) -> tuple[int, str, str]:
     """Exit code and both streams of one command, with the variables that are assigned before it."""
     words = shlex.split(command)
     name = words.index("gpufleet")
     assigned = dict(word.split("=", 1) for word in words[:name])
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     with (
-        standing_in(REPOSITORY),
+        standing_in(folder),
         patch.dict(os.environ, {**environment, **assigned}, clear=True),
         redirect_stdout(out),
         redirect_stderr(err),
@@ -158,6 +159,14 @@ def said(stream: io.TextIOWrapper) -> str:
     """Everything that was written."""
     stream.seek(0)
     return stream.read()
+
+
+def linked_in(folder: Path) -> Path:
+    """The folder, with all that stands at the top of the repository: what an example writes there is gone with it."""
+    folder.mkdir()
+    for entry in REPOSITORY.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    return folder
 
 
 def installed_in(folder: Path) -> Path:

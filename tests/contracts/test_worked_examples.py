@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Planned
 from tools.docs_examples import (
     ALONE,
+    REPOSITORY,
     WORKED,
     Example,
     answered_here,
@@ -39,7 +40,7 @@ def answers(planned_once: Planned, tmp_path: Path) -> Iterator[Any]:
         assert problem_of(example) is None
         alone = ALONE.fullmatch(example.command)
         assert alone is not None
-        _, out, _ = answered_here(f"{alone['command']} -o json", environment_with(installed_in(tmp_path)))
+        _, out, _ = answered_here(f"{alone['command']} -o json", environment_with(installed_in(tmp_path)), REPOSITORY)
         told: dict[str, Any] = json.loads(out or "{}")
         return told
 

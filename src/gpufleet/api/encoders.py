@@ -14,6 +14,7 @@ from gpufleet.api.launches import checkpoint
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder
@@ -154,6 +155,7 @@ def copy_launch(
         batch=batch,
         tokens=q.size.tokens,
         beams=q.size.beams,
+        flags=engine_flags(q.runtime.name),
         is_service=is_service,
         replicas_per_machine=per_machine,
     )

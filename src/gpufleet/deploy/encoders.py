@@ -9,6 +9,7 @@ from gpufleet.deploy.languages import shell_command
 from gpufleet.deploy.launch import NO_CHECKPOINT
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
+from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.runtime import Runtime
 from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
@@ -32,7 +33,8 @@ ONE_AT_A_TIME = (
 class EncoderReplica:
     """One copy as an answer assumes it: what it loads, the GPU, and the inputs of a pass.
 
-    `checkpoint`: a hub id or a folder, None where none is known. `is_service`: requests come one by one.
+    `checkpoint`: a hub id or a folder, None where none is known. `is_service`: requests come one by one. `flags`:
+    those of the engine's command, None where no table has them.
     """
 
     model: EncoderModel
@@ -45,6 +47,7 @@ class EncoderReplica:
     batch: float
     tokens: float
     beams: int
+    flags: EngineFlags | None = None
     is_service: bool = False
     replicas_per_machine: int | None = None
 
@@ -163,6 +166,8 @@ def encoder_launch(replica: EncoderReplica) -> Launch | None:
     if dialect is None:
         return None
     groups = dialect.words(replica)
+    if replica.flags is not None:
+        replica.flags.held(engine_words(groups))
     words = [word for group in groups for word in group]
     return Launch(
         engine=replica.runtime.title,
@@ -173,6 +178,15 @@ def encoder_launch(replica: EncoderReplica) -> Launch | None:
         replicas_per_machine=replica.replicas_per_machine,
         notes=[*checkpoint_notes(replica, words), *dialect.notes(replica), *neighbour_notes(replica)],
     )
+
+
+def engine_words(groups: Words) -> Words:
+    """The groups from the engine's program on: a container's own flags stand before its image.
+
+    >>> engine_words([["docker", "run", "--gpus", "all"], ["-p", "80:80"], ["image:1.9"], ["--model-id", "x"]])
+    [['image:1.9'], ['--model-id', 'x']]
+    """
+    return groups[max(place for place, group in enumerate(groups) if not group[0].startswith("-")) :]
 
 
 def checkpoint_notes(replica: EncoderReplica, words: list[str]) -> list[str]:

@@ -8,7 +8,12 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.api import estimate_encoder, plan_encoder_batch, plan_encoder_serve
+from gpufleet.catalog.engine_flags import engine_flags
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_encoder
+from gpufleet.catalog.runtimes import find_runtime
 from gpufleet.deploy.encoders import EncoderReplica, encoder_launch
+from gpufleet.errors import OurBug
 from gpufleet.results.base import Launch
 
 # huggingface/text-embeddings-inference README of 1.9; michaelfeil/infinity docs/docs/cli_v2.md and deploy.md;
@@ -122,10 +127,6 @@ def test_copies_that_share_a_machine_get_a_gpu_each() -> None:
 
 
 def test_a_folder_without_a_known_checkpoint_is_to_be_named() -> None:
-    from gpufleet.catalog.load import load_catalog
-    from gpufleet.catalog.models import shipped_encoder
-    from gpufleet.catalog.runtimes import find_runtime
-
     model, gpu = shipped_encoder("bert-base"), load_catalog().accelerators["L4"]
     replica = EncoderReplica(model, model.towers[0], None, False, find_runtime("tei"), gpu, "fp16", 8, 128, 1)
     assert encoder_launch(replica).notes == [
@@ -133,3 +134,16 @@ def test_a_folder_without_a_known_checkpoint_is_to_be_named() -> None:
     ]
     known = encoder_launch(replace(replica, checkpoint="BAAI/bge-base-en-v1.5"))
     assert known.notes == []
+
+
+@pytest.mark.parametrize(("runtime", "flag"), [("tei", "--max-batch-tokens"), ("vllm", "--runner")])
+def test_a_command_is_of_flags_that_its_engine_has(runtime: str, flag: str) -> None:
+    model, gpu = shipped_encoder("bert-base"), load_catalog().accelerators["L4"]
+    found = find_runtime(runtime)
+    flags = engine_flags(found.name)
+    assert flags is not None
+    replica = EncoderReplica(model, model.towers[0], None, False, found, gpu, "fp16", 64, 128, 1, flags=flags)
+    assert flag in encoder_launch(replica).arguments
+    without = {name: each for name, each in flags.by_spelling.items() if name != flag}
+    with pytest.raises(OurBug, match=f"{flag} is no flag"):
+        encoder_launch(replace(replica, flags=replace(flags, by_spelling=without)))
