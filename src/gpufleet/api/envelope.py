@@ -138,7 +138,8 @@ def models_in(value: object) -> Iterator[BaseModel]:
 
 def sources_of(parts: Sequence[BaseModel], tables: Catalog) -> list[PriceSource]:
     """Where the prices of all machines in an answer come from."""
-    rented = [(getattr(part, "price_source", ""), getattr(part, "price_as_of", None)) for part in parts]
+    told = [vars(part) for part in parts]
+    rented = [(each["price_source"], each.get("price_as_of")) for each in told if each.get("price_source")]
     spot = [(part.source, part.as_of) for part in parts if isinstance(part, SpotPrice | PriceRow)]
     stated = ((id_, DAY.search(str(day))) for id_, day in [*rented, *spot] if id_ in tables.sources)
     return price_sources([(id_, date.fromisoformat(day[0])) for id_, day in stated if day], tables.sources)
@@ -193,5 +194,5 @@ def hash_of(answer: Answer, asked: list[AskedWord], sources: list[PriceSource], 
 def prices_in(parts: Sequence[BaseModel]) -> Iterator[str]:
     """What each thing in an answer costs that has a price of its own."""
     for part in parts:
-        if isinstance(part, SpotPrice) or bool(getattr(part, "price_source", None)):
+        if isinstance(part, SpotPrice | PriceRow) or vars(part).get("price_source"):
             yield repr(sorted((name, value) for name, value in vars(part).items() if "usd" in name and value))

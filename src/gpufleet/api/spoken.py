@@ -81,11 +81,26 @@ def values_of(kind: type[Request], said: Mapping[str, Any], *, is_typed: bool = 
 
 def rows_by_field(kind: type[Request]) -> dict[str, Word[Any]]:
     """Words of a question by the fields that they fill, but for what it is about."""
-    return {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_of(kind)}
+    return rows_once((kind,))
+
+
+@cache
+def rows_once(kinds: tuple[type[Request]]) -> dict[str, Word[Any]]:
+    """The same, read once."""
+    [kind] = kinds
+    subject = subject_of(kind)
+    return {row.field: row for row in words_of(kind).values() if row.field and row.field != subject}
 
 
 def fields_called(kind: type[Request]) -> dict[str, str]:
     """The fields of a question by all that they are called: as they are, and as their options."""
+    return names_once((kind,))
+
+
+@cache
+def names_once(kinds: tuple[type[Request]]) -> dict[str, str]:
+    """The same, read once."""
+    [kind] = kinds
     return {name: name for name in field_names(kind)} | {row.name: field for field, row in rows_by_field(kind).items()}
 
 

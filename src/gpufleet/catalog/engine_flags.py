@@ -16,6 +16,7 @@ SERIES = 2
 """A table stands for the whole series of its version: 0.5.8 for 0.5.9."""
 
 
+@cache
 def engine_flags(engine: str, version: str | None = None) -> EngineFlags | None:
     """The flags of a version, or of the nearest that has a table; None of engines without one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +94,7 @@ def priced_regions(catalog: Catalog, clouds: Iterable[str] | None = None) -> lis
     return sorted({offer.region for offer in offers} - {EVERYWHERE})
 
 
+@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """A name without case and separators; between two digits one is kept: 'H-1-0-0' is no H100.
 
