@@ -2,9 +2,9 @@
 
 `python -m tools.calibrate own-stacks` refits every engine without each source, or without each model where only one
 source measured its GPU, takes ln(measured / predicted) of closed loops with room for 16, and writes the standard
-deviations of its parts (maximum likelihood of a normal with that covariance) to `data/calibration/own_stacks.toml`. It
-prints what own runs are worth then: the error of each exact stack with 25 rows or more before and after 2, 5 or 20 of
-its rows are given, and that of the other models on its GPU.
+deviations of its parts to `data/calibration/own_stacks.toml`: maximum likelihood of a normal with that covariance,
+sweeps wider where that costs nearly nothing. It prints what own runs are worth then: the error of each exact stack with
+25 rows or more before and after 2, 5 or 20 of its rows are given, and that of the other models on its GPU.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ FARTHEST, FEWEST_ROWS, STEPS, DRAWS, SEED = 1.2, 25, 600, 200, 1
 LEAST_SHARED = 0.02
 """Ten stacks cannot tell that models share nothing."""
 GIVEN = (2, 5, 20)
+WIDER, KEPT = (1.0, 1.5, 2.0, 3.0), 0.95
+"""How much wider than likeliest sweeps may be taken, and what share of the worth of two runs that has to leave."""
 HEADER = """# How far stacks, models, layouts, sweeps and runs differ: standard deviations of ln(measured / predicted)
-# of closed loops whose source, or else whose model, no fit had seen. Maximum likelihood; written by
-# `python -m tools.calibrate own-stacks`.
+# of closed loops whose source, or else whose model, no fit had seen. Maximum likelihood, and sweeps wider where that
+# costs nearly nothing; written by `python -m tools.calibrate own-stacks`.
 """
 
 
@@ -92,6 +94,21 @@ def minus_log_likelihood(y: FloatArray, parts: FloatArray, variances: FloatArray
     return float(np.log(np.diag(root)).sum() + white @ white / 2)
 
 
+def with_cautious_sweeps(stacks: Stacks, likeliest: Spreads) -> Spreads:
+    """Sweeps taken as much wider as leaves nearly all that two runs are worth: the worst stacks lose least then.
+
+    A normal part is too sure of a stack whose sweeps differ more than those of others.
+    """
+    tried = [replace(likeliest, sweeps=likeliest.sweeps * wider) for wider in WIDER]
+    taken_off = [-mean_of_same(stacks, spreads, min(GIVEN)) for spreads in tried]
+    return [spreads for spreads, off in zip(tried, taken_off, strict=True) if off >= KEPT * max(taken_off)][-1]
+
+
+def mean_of_same(stacks: Stacks, spreads: Spreads, num_given: int) -> float:
+    """What given rows do to the mean error of the rest of their stack, over stacks."""
+    return float(np.mean([worth.same for _, worth in worth_of(stacks, spreads, num_given)]))
+
+
 class Worth(NamedTuple):
     """What given rows did to the mean |ln error|: of the rest of the stack, and of other models on its GPU."""
 
@@ -145,7 +162,7 @@ def run(arguments: argparse.Namespace) -> None:
     lines = [HEADER + f'source = "{SOURCE}"']
     for time in TIMES:
         stacks = stacks_of(residuals, time)
-        spreads = likeliest(stacks)
+        spreads = with_cautious_sweeps(stacks, likeliest(stacks))
         lines += ["", f"[{time}]", *(f"{name} = {value:.4f}" for name, value in vars(spreads).items())]
         for num_given in GIVEN:
             worths = dict(worth_of(stacks, spreads, num_given))
