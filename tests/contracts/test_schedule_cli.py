@@ -339,6 +339,9 @@ def test_a_saved_answer_is_written_for_a_tool_without_another_search(ask: Ask, a
     file.write_text(said, encoding="utf-8")
     code, script, _ = ask_of(file, "-o", "slurm")
     assert (code, script) == (0, direct)
+    file.write_text(json.dumps(json.loads(said) | {"exit_code": 10**15, "verdict": "x"}), encoding="utf-8")
+    code, again, _ = ask_of(file, "-o", "json")
+    assert (code, json.loads(again)) == (0, json.loads(said)), "how it ends is judged anew"
     broken = said.replace('"slot_s"', '"slot"', 1)
     file.write_text(broken, encoding="utf-8")
     code, _, complaint = ask_of(file, "-o", "slurm")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.schedule import ScheduleFound, infeasible_plan, schedule_plan
-from gpufleet.api.envelope import in_full
+from gpufleet.api.envelope import in_full, judged
 from gpufleet.api.schedule_jobs import expanded, jobs_of, pools_of, price_doubts
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import load_catalog
@@ -55,7 +55,7 @@ def plan_schedule(
     kept = read_schedule(str(asked.jobs))
     if kept is not None:
         refuse_unknown_reasons(str(asked.jobs), kept)
-        return kept
+        return judged(kept)
     file = expanded(read_jobs_file(str(asked.jobs)))
     tables = load_catalog() if catalog is None else catalog
     return in_full(planned(asked, file, tables, clock), tables, asked)
