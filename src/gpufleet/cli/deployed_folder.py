@@ -1,0 +1,58 @@
+"""A folder of files that start a plan: written whole or not at all, and compared with another."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from gpufleet.ask.deploy.shape import DeployedPlan
+from gpufleet.cli.emit import write_whole
+from gpufleet.errors import UsageError
+from gpufleet.files import read_text_file, refused
+from gpufleet.units import MB
+
+UNWRITTEN, ELSEWHERE = "cannot write the folder", "--out DIR names another place."
+LARGEST_BYTES = 20 * MB
+
+
+def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> DeployedPlan:
+    """The answer with its files in a folder; one that holds anything is refused unless `force`."""
+    target = Path(folder)
+    if os.path.lexists(target) and not target.is_dir():
+        raise UsageError("--out names no folder", found=folder, expected="a new folder, or an empty one")
+    if target.is_dir() and any(target.iterdir()):
+        if not force:
+            raise UsageError("the folder holds files", found=folder, expected="a new one, or --force", hint=ELSEWHERE)
+        for file in found.files:
+            (target / file.name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target / file.name, file.text)
+        return found.model_copy(update={"folder": folder})
+    with refused(UNWRITTEN, folder, ELSEWHERE):
+        whole = Path(os.path.realpath(target))
+        made = Path(tempfile.mkdtemp(dir=whole.parent))
+        try:
+            for file in found.files:
+                (made / file.name).parent.mkdir(parents=True, exist_ok=True)
+                (made / file.name).write_text(file.text, encoding="utf-8", newline="")
+            made.chmod(0o755)
+            os.replace(made, whole)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return found.model_copy(update={"folder": folder})
+
+
+def differences(found: DeployedPlan, folder: str) -> str:
+    """What differs from the files of a folder, as a patch of them; empty where nothing does."""
+    old = Path(folder)
+    if not old.is_dir():
+        raise UsageError("--diff names no folder", found=folder, expected="what --out wrote")
+    pieces: list[str] = []
+    for file in found.files:
+        path = old / file.name
+        before = read_text_file(path, "a file of a deployment", LARGEST_BYTES) if path.is_file() else ""
+        was, now = (text.splitlines(keepends=True) for text in (before, file.text))
+        pieces += difflib.unified_diff(was, now, str(path), file.name)
+    return "".join(pieces)
