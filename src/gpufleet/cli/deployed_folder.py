@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from gpufleet.ask.deploy.shape import DeployedPlan
-from gpufleet.cli.emit import write_whole
+from gpufleet.cli.emit import TAKEN, write_whole
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file, refused
 from gpufleet.units import MB
@@ -20,6 +20,10 @@ LARGEST_BYTES = 20 * MB
 
 def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> DeployedPlan:
     """The answer with its files in a folder; one that holds anything is refused unless `force`."""
+    taken = TAKEN.get()
+    if taken is not None:
+        taken.files.update({f"{folder}/{file.name}": file.text for file in found.files})
+        return found.model_copy(update={"folder": folder})
     target = Path(folder)
     if os.path.lexists(target) and not target.is_dir():
         raise UsageError("--out names no folder", found=folder, expected="a new folder, or an empty one")
