@@ -53,6 +53,7 @@ from gpufleet.optimize.estimate import (
     Load,
     solve_estimate,
 )
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.uncertainty import drafted_log
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
@@ -126,7 +127,10 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
     )
     drafts = gain_of_drafts(
-        profile, solution, lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False)
+        profile,
+        solution,
+        question.lengths,
+        lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False),
     )
     notes = [*drafts, *replica.notes, *peers, *version, *remarks_on_load(question, solution)]
     rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
@@ -138,18 +142,20 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
 
 
 def gain_of_drafts(
-    engine: EngineProfile, solution: EstimateSolution, otherwise: Callable[[], ServingEstimate]
+    engine: EngineProfile, solution: EstimateSolution, lengths: Lengths, otherwise: Callable[[], ServingEstimate]
 ) -> list[str]:
     """What drafts gain or lose of the time per token; `otherwise` estimates without them."""
     if engine.drafts is None or solution.serving is None:
         return []
-    plain_s, drafted_s = otherwise().tpot_s.value, float(solution.serving.tpot_s[0])
+    plain, drafted = otherwise(), solution.serving
     faster, slower = np.exp(drafted_log(solution.model.candidates))[:, 0]
-    gain, low, high = (plain_s / drafted_s * ratio for ratio in (1.0, 1.0 / slower, faster))
+    gain = plain.tpot_s.value / float(drafted.tpot_s[0])
+    done = float(drafted.output_tokens_per_s(lengths)[0]) / plain.output_tokens_per_s.value
+    low, high = min(gain, done) / slower, gain * faster
     verdict = "Drafts pay" if low >= 1 else "Drafts lose; start it without them" if high <= 1 else "Drafts may lose"
     return [
-        f"{verdict}: {gain:.2f} times the tokens/s of a user ({low:.2f} to {high:.2f}), who waits "
-        f"{duration(plain_s)} for a token without"
+        f"{verdict}: a user's tokens come {gain:.2f} times as fast ({gain / slower:.2f} to {high:.2f}), the copy "
+        f"writes {done:.2f} times as many; without drafts a token takes {duration(plain.tpot_s.value)}"
     ]
 
 

@@ -16,7 +16,7 @@ from gpufleet.api.demands import (
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
-from gpufleet.api.speculating import drafting, with_draft
+from gpufleet.api.speculating import drafting, planned_draft, speculation_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras
@@ -99,7 +99,7 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 def architecture_of(request: WriterRequest) -> Architecture:
     """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    return with_draft(with_images(model_asked(request.model, shipped_architecture), request.images), request)
+    return planned_draft(with_images(model_asked(request.model, shipped_architecture), request.images), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -117,7 +117,8 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     market = market_of(request, tables)
     choices = choices_of(request, arch, tables)
     quality = quality_costs(Decoder(arch, choices)).values()
-    notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
+    instead = [*drafts_without(request, arch), *engines_instead(arch, choices.palette.engines)]
+    notes = [*market.notes, *quality, *instead]
     return WriterChoices(choices, market, notes)
 
 
@@ -176,6 +177,14 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)
+
+
+def drafts_without(request: WriterRequest, arch: Architecture) -> list[str]:
+    """That nothing drafts for a model, where a method was asked for that it has nothing for."""
+    how = speculation_of(request)
+    if how is None or arch.draft is not None:
+        return []
+    return [f"{arch.name} has no module that predicts tokens ahead: planned without --speculate {how.label}"]
 
 
 def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:

@@ -207,12 +207,14 @@ def best_placement(q: FitQuestion) -> Placement | None:
 def tpot_floor_s(q: FitQuestion, layout: Layout, budget: MemoryBudget) -> float:
     """Least seconds between two tokens of a user: what a step must read over the memory bandwidth.
 
-    pp x (weights read + batch x KV of one sequence) / bandwidth   [s]: a roofline bound, nothing reaches it.
+    pp x (weights read + batch x KV of one sequence) / bandwidth / verified   [s]: a roofline bound, nothing reaches it.
+    verified: tokens that a step may yield, more than one where an engine drafts
     """
     batch = 1.0 if q.batch is None else np.ceil(q.batch / layout.attention_dp)
     read = weights_read_bytes_per_device(q.arch, q.weights, layout, float(batch))
     cached = float(batch) * float(budget.kv_bytes_per_sequence)
-    return layout.pp * (read + cached) / q.accelerator.bandwidth_bytes_per_s
+    step_s = layout.pp * (read + cached) / q.accelerator.bandwidth_bytes_per_s
+    return step_s / q.engine.figure("verified_tokens", 1.0)
 
 
 def precision_options(

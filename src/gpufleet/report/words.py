@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.reason import Figure, Reason, Rejection
 from gpufleet.domain.verdict import FITS
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan import Deployment
 
 ROUNDING = 1e-9
 IN_SECONDS_FROM_S = 10.0
@@ -77,6 +80,9 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "kv_cache_of_other_heads": "{engine} on {device} keeps {kv} for plain attention with heads of {heads} alone",
     "unsupported_kv_cache": "{engine} on {device} has no {kv} KV cache",
     # what a search leaves out
+    "drafts_with_stages": "{engine} drafts no tokens over pipeline stages",
+    "drafts_with_groups": "{engine} drafts by {method} in no groups of attention-DP",
+    "drafts_by_model": "this version of {engine} drafts with no other model",
     "link_unknown": "the link between the GPUs is not known",
     "no_curve": "no kernel curve for this format on this device",
     "too_large": "does not fit in memory",
@@ -302,6 +308,12 @@ def engine_words(engine: str, drafts: str | None) -> str:
     ('vllm drafting mtp:3', 'vllm')
     """
     return f"{engine} drafting {drafts}" if drafts else engine
+
+
+def copies_words(d: Deployment) -> str:
+    """How many copies, in which layout and format, and what they draft with."""
+    drafts = f" {d.drafts}" if d.drafts else ""
+    return f"{d.replicas}x {d.layout} {d.weight_format}{drafts}"
 
 
 def memory_look(verdict: str) -> Literal["good", "tight"]:
