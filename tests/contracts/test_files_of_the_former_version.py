@@ -24,6 +24,7 @@ SINCE = {
         "price_age_ratio": 1.0,
         "sure_requests_per_s": None,
         "doubt_ratio": 1.0,
+        "beside": None,
     },
     "rejections": {"code": "", "figures": {}},
     "relaxations": {"asked_s": None, "needed_s": None},

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gpufleet.answers.beside import notes_on_adapters
 from gpufleet.api.demands import length_rows
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
 from gpufleet.catalog.engine_eras import load_engine
@@ -27,13 +28,21 @@ from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.reason import Reason
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
+from gpufleet.layout.support import (
+    adapters_refusal,
+    architecture_refusal,
+    beside_refusal,
+    kv_refusal,
+    weight_refusal,
+    weights_that_run,
+)
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.own_pace import own_runs_note, with_own_pace
@@ -73,6 +82,7 @@ def configured(
     """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
     gpu = resolve_gpu(tables, gpu_name)
     refuse_architecture(arch, engine)
+    refuse_beside(beside_refusal(engine, arch))
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
@@ -80,6 +90,7 @@ def configured(
     reason = refusal(arch, layout, weights)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
+    refuse_beside(adapters_refusal(engine, arch, layout))
     alone = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     candidates = with_own_pace(alone, arch.name)
     said = [
@@ -89,6 +100,7 @@ def configured(
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
         own_runs_note(engine, arch.name, [(gpu.accelerator.name, weights.name, layout)]),
+        *notes_on_adapters(arch, [engine]),
     ]
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
@@ -279,6 +291,12 @@ def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | Ow
 def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
     """The same, one object for one file's text: replicas are kept by it."""
     return replace(engine, own=own)
+
+
+def refuse_beside(reason: Reason | None) -> None:
+    """Refuse what an engine does not keep beside a model."""
+    if reason is not None:
+        raise Infeasible(sentence(reason), hint="docs/memory.md says which engines do, from which version on.")
 
 
 def checked_fraction(memory_fraction: float | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.configured import as_said, configured, measured_engine, started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import named_version, usual_engine
@@ -68,9 +69,8 @@ def copy_of(
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
-    return measured_engine(
-        started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked)), asked.calibration
-    )
+    started = started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked))
+    return measured_engine(kept_beside(started, asked), asked.calibration)
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:

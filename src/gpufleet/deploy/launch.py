@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from gpufleet.deploy.beside import adapter_notes, sglang_flags, tensorrt_llm_lines, vllm_flags
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.engine_flags import EngineFlags
@@ -104,13 +105,20 @@ def _folded(precision: Precision) -> str:
 
 
 def command(start: list[str], flags: Mapping[str, object]) -> list[list[str]]:
-    """The words of a command in groups, a flag with its value: True stands alone, None and False are not said.
+    """The words of a command in groups, a flag with its values: True stands alone, None and False are not said.
 
     >>> command(["serve"], {"--tp": 2, "--mixed": True, "--seqs": None})
     [['serve'], ['--tp', '2'], ['--mixed']]
     """
     said = {flag: value for flag, value in flags.items() if value is not None and value is not False}
-    return [start, *([flag] if value is True else [flag, str(value)] for flag, value in said.items())]
+    return [start, *([flag, *words_of(value)] for flag, value in said.items())]
+
+
+def words_of(value: object) -> list[str]:
+    """The words after a flag."""
+    if value is True:
+        return []
+    return [str(each) for each in value] if isinstance(value, tuple) else [str(value)]
 
 
 def if_several(ranks: int) -> int | None:
@@ -156,7 +164,8 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--max-num-batched-tokens": r.step_tokens,
         "--gpu-memory-utilization": f"{r.memory_fraction:g}",
     }
-    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
+    further = {**format_flags(r, CACHE_OF_VLLM), **vllm_flags(r.engine)}
+    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **further})
 
 
 def vllm_notes(r: Replica) -> list[str]:
@@ -192,7 +201,8 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
     }
-    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
+    further = {**format_flags(r, CACHE_OF_SGLANG), **sglang_flags(r.engine, r.layout.num_devices)}
+    return command(start, {**flags, **further})
 
 
 def sglang_notes(r: Replica) -> list[str]:
@@ -232,8 +242,12 @@ def tensorrt_llm_options(r: Replica) -> str:
     lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
     lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
-    if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM:
-        lines += ["kv_cache_config:", f"  dtype: {r.kv.name}", f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+    lines += tensorrt_llm_lines(r.engine)
+    names_format, host_bytes = r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM, r.engine.beside.kv_bytes
+    if names_format or host_bytes:
+        lines += ["kv_cache_config:", *([f"  dtype: {r.kv.name}"] if names_format else [])]
+        lines += [f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+        lines += [f"  host_cache_size: {math.ceil(host_bytes / r.layout.num_devices)}"] if host_bytes else []
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -295,6 +309,7 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *adapter_notes(replica.engine.name, replica.engine.beside),
             *version_notes(replica),
             *neighbour_notes(replica),
         ],

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
 from gpufleet.domain.engine import EngineProfile, FormatSupport
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.reason import Reason
+from gpufleet.memory.overhead import slots_of
 
 if TYPE_CHECKING:
     from gpufleet.domain.runtime import Runtime
@@ -53,6 +55,31 @@ def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | 
     if arch.is_assumed or engine.architectures.includes(arch.family):
         return None
     return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
+
+
+def beside_refusal(engine: EngineProfile, arch: Architecture) -> Reason | None:
+    """Why an engine does not keep beside a model what it was told to; None where it does, or was told nothing."""
+    asked, rules, host, title = engine.beside, engine.adapters, engine.host_memory, engine.title
+    if asked.adapters is not None:
+        if rules is None:
+            return Reason.of("no_adapters", engine=title)
+        if arch.family in rules.lacks:
+            return Reason.of("no_adapters_of_family", engine=title, family=arch.family)
+        if rules.slot_rank(asked.adapters.rank) is None:
+            return Reason.of("adapter_rank_too_large", engine=title, most=rules.ranks[-1])
+    if asked.offloaded_bytes and (host is None or host.weights_since is None):
+        return Reason.of("no_weights_in_host_memory", engine=title)
+    if asked.kv_bytes and (host is None or host.kv_since is None):
+        return Reason.of("no_kv_in_host_memory", engine=title)
+    return None
+
+
+def adapters_refusal(engine: EngineProfile, arch: Architecture, layout: Layout) -> Reason | None:
+    """Why adapters are not served in a layout; None where they are, or where there are none."""
+    rules = engine.adapters
+    if not slots_of(engine)["adapts_experts"] or layout.ep == 1 or not arch.is_moe or rules is None:
+        return None
+    return None if rules.experts_with_ep else Reason.of("adapters_with_ep", engine=engine.title, layout=layout.label)
 
 
 def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | None:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
     CALIBRATION,
+    CPU_OFFLOAD,
     ENGINE_VERSION,
     IMAGES,
     IN,
+    KV_OFFLOAD,
+    LORA,
+    LORA_SLOWDOWN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
@@ -53,6 +57,7 @@ TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
+    "lora", "lora_slowdown", "cpu_offload_gb", "kv_offload",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -87,6 +92,10 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    lora: str | None = worded(LORA)
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 
