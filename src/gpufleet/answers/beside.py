@@ -14,9 +14,11 @@ from gpufleet.provenance import Grade
 from gpufleet.report.numbers import count, duration, gib
 from gpufleet.report.ranges import ranged_time
 from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
 from gpufleet.results.beside import KeptBeside
 
 A = TypeVar("A", bound=Answer)
+D = TypeVar("D", bound=Result)
 MEASURED, ROOFLINE = Grade.MEASURED.label, Grade.ROOFLINE.label
 
 
@@ -36,6 +38,12 @@ def with_beside(answer: A, found: BesideCopy | None) -> A:
     if kept is None:
         return answer
     return answer.model_copy(update={"beside": kept, "notes": [*notes_of_copy(kept), *answer.notes]})
+
+
+def kept_by(rows: Sequence[D], found: Sequence[BesideCopy | None]) -> list[D]:
+    """Rows of copies with what each keeps beside its model."""
+    kept = zip(rows, map(kept_beside, found), strict=True)
+    return [row if each is None else row.model_copy(update={"beside": each}) for row, each in kept]
 
 
 def notes_of_copy(kept: KeptBeside | None) -> list[str]:

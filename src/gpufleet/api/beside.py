@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpufleet.domain.beside import NOTHING_BESIDE, Beside
+from gpufleet.domain.beside import NOTHING_BESIDE, Beside, parse_adapters
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.errors import UsageError
-from gpufleet.questions.fields import CPU_OFFLOAD, KV_OFFLOAD, LORA_SLOWDOWN, parse_adapters
+from gpufleet.questions.fields import CPU_OFFLOAD, KV_OFFLOAD, LORA_SLOWDOWN
 from gpufleet.units import GIB
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.domain.reason import Reason
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
@@ -36,7 +35,6 @@ from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
 from gpufleet.layout.support import (
-    adapters_refusal,
     architecture_refusal,
     beside_refusal,
     kv_refusal,
@@ -82,15 +80,13 @@ def configured(
     """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
     gpu = resolve_gpu(tables, gpu_name)
     refuse_architecture(arch, engine)
-    refuse_beside(beside_refusal(engine, arch))
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
     layout = stated_layout(*parts, machine, by_layer=engine.splits_by_layer)
-    reason = refusal(arch, layout, weights)
+    reason = refusal(arch, layout, weights) or beside_refusal(engine, arch, layout)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
-    refuse_beside(adapters_refusal(engine, arch, layout))
     alone = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     candidates = with_own_pace(alone, arch.name)
     said = [
@@ -291,12 +287,6 @@ def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | Ow
 def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
     """The same, one object for one file's text: replicas are kept by it."""
     return replace(engine, own=own)
-
-
-def refuse_beside(reason: Reason | None) -> None:
-    """Refuse what an engine does not keep beside a model."""
-    if reason is not None:
-        raise Infeasible(sentence(reason), hint="docs/memory.md says which engines do, from which version on.")
 
 
 def checked_fraction(memory_fraction: float | None) -> float | None:

@@ -9,9 +9,7 @@ from datetime import date
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
-from gpufleet.answers.beside import kept_beside, notes_of_copy
+from gpufleet.answers.beside import kept_by, notes_of_copy
 from gpufleet.answers.decoder_service import SERVICE, mixed_deployment, with_rest_of_bill
 from gpufleet.answers.levers import certainty_of, flips_of
 from gpufleet.answers.plan_parts import Asked, price_days, price_sources
@@ -30,18 +28,16 @@ from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8
-from gpufleet.optimize.beside import beside_copies
+from gpufleet.optimize.beside import beside_placements
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.market import BEYOND_QUOTA
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.own_pace import own_runs_note
 from gpufleet.optimize.service import solve_serve
-from gpufleet.performance.step import StepModel
 from gpufleet.questions.fields import ServeRequest
 from gpufleet.results.plan import Deployment, ServePlan
 
@@ -95,10 +91,12 @@ def answered(prepared: Prepared) -> ServeAnswer:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.placements, tables)
-    launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
+    ranked = solution.ranked[: len(plan.deployments)]
+    launches = serve_launches(request.model, question, solution, ranked)
+    beside = beside_placements(question, solution.copies.candidates, ranked, prepared.calibration)
     standing, lower = Standing.of(question, solution), lower_precision_alternative(prepared, plan)
     alternatives = {
-        "deployments": launched(plan.deployments, launches),
+        "deployments": kept_by(launched(plan.deployments, launches), beside),
         "spot_alternative": spot and deployment(SERVICE, context, spot),
         "missing_prices": missing_prices(question, solution, request, tables),
         "flips": flips_of(price_flips(standing)),
@@ -106,26 +104,12 @@ def answered(prepared: Prepared) -> ServeAnswer:
         "lower_precision_alternative": lower,
         **told_levers(prepared, standing.contest, lower),
     }
-    alternatives["deployments"] = with_kept_beside(alternatives["deployments"], prepared)
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
-    beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
+    doubts = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
     kept = notes_of_copy(whole.answer.beside)
     had = [*supply_notes(whole.deployments, tables, request.easily_had), *kept, *own_runs_notes(question, whole)]
-    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
+    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *doubts]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
-
-
-def with_kept_beside(deployments: Sequence[Deployment], prepared: Prepared) -> Sequence[Deployment]:
-    """The same with what a copy of each keeps beside its model, where one keeps anything."""
-    question, solution = prepared.question, prepared.solution
-    if all(engine.beside == NOTHING_BESIDE for engine in question.model.choices.palette.engines):
-        return deployments
-    rows = np.array([ranked.placement.row for ranked in solution.ranked[: len(deployments)]], dtype=np.int64)
-    arch, copies, known = question.model.arch, solution.copies.candidates.take(rows), prepared.calibration
-    prompt = float(question.demand.lengths.input_tokens)
-    found = beside_copies(arch, copies, prompt, known.formulas, StepModel.build(arch, copies, known))
-    kept = map(kept_beside, found)
-    return [d.model_copy(update={"beside": each}) for d, each in zip(deployments, kept, strict=True)]
 
 
 def own_runs_notes(question: WriterQuestion, plan: ServePlan) -> list[str]:

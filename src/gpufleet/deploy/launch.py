@@ -309,7 +309,7 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
-            *adapter_notes(replica.engine.name, replica.engine.beside),
+            *adapter_notes(replica.engine),
             *version_notes(replica),
             *neighbour_notes(replica),
         ],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 
 ATTENTION, MLP = "attention", "mlp"
 ALL_PARTS = (ATTENTION, MLP)
 ADAPTER_ELEMENT_BYTES = 2.0
 """Adapters are kept in the 16 bits that the model computes in, however its own weights are stored."""
+MOST_RANK = 8192
+ADAPTERS_EXPECTED = "such as 20xr16, 20xr16/4 (four on the GPUs at once), r16, 20xr16@attention (or @mlp)"
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,24 @@ class ServedAdapters:
     def __str__(self) -> str:
         slots = "" if self.slots == self.number else f"/{self.slots}"
         return f"{self.number}xr{self.rank}{slots}{'' if self.parts == ALL_PARTS else f'@{self.parts[0]}'}"
+
+
+def parse_adapters(text: str) -> ServedAdapters:
+    """LoRA adapters: how many of which rank, how many of them lie on each GPU at once, and the layers that they adapt.
+
+    >>> parse_adapters("20xr16"), str(parse_adapters("r16")), str(parse_adapters("8 x r64 / 4 @ attention"))
+    (ServedAdapters(number=20, rank=16, slots=20, parts=('attention', 'mlp')), '1xr16', '8xr64/4@attention')
+    """
+    said = re.fullmatch(
+        r"\s*(?:(\d{1,6})\s*[x×]\s*)?r\s*(\d{1,5})\s*(?:/\s*(\d{1,6})\s*)?(?:@\s*(attention|mlp|all)\s*)?",
+        str(text), re.IGNORECASE | re.ASCII,
+    )  # fmt: skip
+    numbers = [int(each) if each else 0 for each in said.groups("")[:3]] if said else [0, 0, 0]
+    if said is None or (said[1] and not numbers[0]) or not 1 <= numbers[1] <= MOST_RANK or (said[3] and not numbers[2]):
+        raise UsageError("cannot read adapters", found=text, expected=ADAPTERS_EXPECTED)
+    number, rank, slots = numbers[0] or 1, numbers[1], numbers[2]
+    parts = ALL_PARTS if said[4] is None or said[4].lower() == "all" else (said[4].lower(),)
+    return ServedAdapters(number, rank, min(slots or number, number), parts)
 
 
 @dataclass(frozen=True)

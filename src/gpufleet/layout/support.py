@@ -57,8 +57,11 @@ def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | 
     return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
 
 
-def beside_refusal(engine: EngineProfile, arch: Architecture) -> Reason | None:
-    """Why an engine does not keep beside a model what it was told to; None where it does, or was told nothing."""
+def beside_refusal(engine: EngineProfile, arch: Architecture, layout: Layout | None = None) -> Reason | None:
+    """Why an engine does not keep beside a model what it was told to, in any layout or in this one; None where it does.
+
+    An engine that adapts routed experts may do so only where each is cut over all GPUs.
+    """
     asked, rules, host, title = engine.beside, engine.adapters, engine.host_memory, engine.title
     if asked.adapters is not None:
         if rules is None:
@@ -67,19 +70,14 @@ def beside_refusal(engine: EngineProfile, arch: Architecture) -> Reason | None:
             return Reason.of("no_adapters_of_family", engine=title, family=arch.family)
         if rules.slot_rank(asked.adapters.rank) is None:
             return Reason.of("adapter_rank_too_large", engine=title, most=rules.ranks[-1])
+        has_experts = arch.is_moe and slots_of(engine)["adapts_experts"] and not rules.experts_with_ep
+        if layout is not None and layout.ep > 1 and has_experts:
+            return Reason.of("adapters_with_ep", engine=title, layout=layout.label)
     if asked.offloaded_bytes and (host is None or host.weights_since is None):
         return Reason.of("no_weights_in_host_memory", engine=title)
     if asked.kv_bytes and (host is None or host.kv_since is None):
         return Reason.of("no_kv_in_host_memory", engine=title)
     return None
-
-
-def adapters_refusal(engine: EngineProfile, arch: Architecture, layout: Layout) -> Reason | None:
-    """Why adapters are not served in a layout; None where they are, or where there are none."""
-    rules = engine.adapters
-    if not slots_of(engine)["adapts_experts"] or layout.ep == 1 or not arch.is_moe or rules is None:
-        return None
-    return None if rules.experts_with_ep else Reason.of("adapters_with_ep", engine=engine.title, layout=layout.label)
 
 
 def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.beside import NOTHING_BESIDE
-from gpufleet.domain.calibration import Formulas
+from gpufleet.domain.calibration import Calibration, Formulas
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
@@ -21,6 +22,10 @@ from gpufleet.performance.serving import Lengths, prefill_step_s
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
+
+if TYPE_CHECKING:
+    from gpufleet.optimize.copies.decoder import WriterQuestion
+    from gpufleet.optimize.market import PricedPlacement
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,17 @@ def beside_copies(
         )
         for row in range(len(candidates))
     ]
+
+
+def beside_placements(
+    question: WriterQuestion, copies: Candidates, placements: Sequence[PricedPlacement], calibration: Calibration
+) -> list[BesideCopy | None]:
+    """What a copy of each of these placements keeps beside its model, for contexts of a mean prompt."""
+    if all(engine.beside == NOTHING_BESIDE for engine in question.model.choices.palette.engines):
+        return [None] * len(placements)
+    arch, rows = question.model.arch, copies.take(np.array([p.placement.row for p in placements], dtype=np.int64))
+    model, prompt = StepModel.build(arch, rows, calibration), float(question.demand.lengths.input_tokens)
+    return beside_copies(arch, rows, prompt, calibration.formulas, model)
 
 
 def link_seconds(formulas: Formulas, bytes_per_s: float) -> Band:

@@ -21,7 +21,6 @@ from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import (
-    adapters_refusal,
     architecture_refusal,
     beside_refusal,
     engine_refusal,
@@ -171,7 +170,7 @@ def possible_layouts(q: FitQuestion) -> list[Layout]:
     """The layouts that model and engine take on the question's GPUs."""
     columns = enumerate_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
     layouts = (columns.row(index) for index in range(len(columns)))
-    return [layout for layout in layouts if adapters_refusal(q.engine, q.arch, layout) is None]
+    return [layout for layout in layouts if beside_refusal(q.engine, q.arch, layout) is None]
 
 
 def candidate_of(q: FitQuestion, layout: Layout) -> Candidates:

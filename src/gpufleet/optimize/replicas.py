@@ -20,7 +20,6 @@ from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import (
-    adapters_refusal,
     architecture_refusal,
     beside_refusal,
     kv_refusal,
@@ -150,7 +149,7 @@ def _replicas(
                 continue
             for format_index, kv_index in formats(engine_index, host.accelerator).counted(rejections):
                 for layout in layouts[size, engine.splits_by_layer]:
-                    reason = refused(layout, format_index) or adapters_refusal(engine, arch, layout)
+                    reason = refused(layout, format_index) or beside_refusal(engine, arch, layout)
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)
                     else:

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from gpufleet.domain.beside import ALL_PARTS, ServedAdapters
+from gpufleet.domain.beside import parse_adapters
 from gpufleet.domain.images import LONGEST_SIDE_PIXELS, MOST_IMAGES, Images
 from gpufleet.errors import UsageError
 from gpufleet.questions.words import (
@@ -63,8 +63,7 @@ EXPECTED = (
     f"count x width x height in pixels, such as 1x1024x1024; at most {MOST_IMAGES:,} images of "
     f"{LONGEST_SIDE_PIXELS:,} x {LONGEST_SIDE_PIXELS:,}"
 )
-MOST_ROWS, MOST_RANK = 1000, 8192
-ADAPTERS_EXPECTED = "such as 20xr16, 20xr16/4 (four on the GPUs at once), r16, 20xr16@attention (or @mlp)"
+MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
 DEFAULT_CONFIDENCE = 0.8
 DEFAULT_STEADY = 0.2
@@ -105,26 +104,6 @@ CALIBRATION = Word(
     name="calibration",
     is_in_files=False,
 )
-
-
-def parse_adapters(text: str) -> ServedAdapters:
-    """LoRA adapters: how many of which rank, how many of them lie on each GPU at once, and the layers that they adapt.
-
-    >>> parse_adapters("20xr16"), str(parse_adapters("r16")), str(parse_adapters("8 x r64 / 4 @ attention"))
-    (ServedAdapters(number=20, rank=16, slots=20, parts=('attention', 'mlp')), '1xr16', '8xr64/4@attention')
-    """
-    said = re.fullmatch(
-        r"\s*(?:(\d{1,6})\s*[x×]\s*)?r\s*(\d{1,5})\s*(?:/\s*(\d{1,6})\s*)?(?:@\s*(attention|mlp|all)\s*)?",
-        str(text), re.IGNORECASE | re.ASCII,
-    )  # fmt: skip
-    numbers = [int(each) if each else 0 for each in said.groups("")[:3]] if said else [0, 0, 0]
-    if said is None or (said[1] and not numbers[0]) or not 1 <= numbers[1] <= MOST_RANK or (said[3] and not numbers[2]):
-        raise UsageError("cannot read adapters", found=text, expected=ADAPTERS_EXPECTED)
-    number, rank, slots = numbers[0] or 1, numbers[1], numbers[2]
-    parts = ALL_PARTS if said[4] is None or said[4].lower() == "all" else (said[4].lower(),)
-    return ServedAdapters(number, rank, min(slots or number, number), parts)
-
-
 LORA = Word(
     Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
     "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
@@ -152,6 +131,7 @@ KV_OFFLOAD = Word(
     "KV cache that a copy keeps in host memory beside that of its GPUs: 200GiB.",
     ENGINE,
     name="kv_offload",
+    shown=lambda size: f"{in_full(size / GIB)} GiB",
     what="the KV cache in host memory",
     bounds=BYTES,
 )
@@ -212,15 +192,6 @@ CURRENCY = Word(
     preferred=Preferred("currency of an answer, and your rate", "USD", 7),
     is_of_each_model=False,
 )
-
-
-def gib_of_bytes(size: float) -> str:
-    """A size as it is typed.
-
-    >>> gib_of_bytes(200 * 2**30)
-    '200 GiB'
-    """
-    return f"{in_full(size / GIB)} GiB"
 
 
 def parse_images(text: str) -> Images:
@@ -541,7 +512,7 @@ class WriterRequest(PlanRequest):
     lora: str | None = worded(LORA, label="adapters")
     lora_slowdown: float | None = worded(LORA_SLOWDOWN, label="slower with adapters", shown="{:.0%}".format)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD, label="weights in host memory", shown="{:g} GiB a GPU".format)
-    kv_offload_bytes: float | None = worded(KV_OFFLOAD, label="KV in host memory", shown=gib_of_bytes)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD, label="KV in host memory")
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )

@@ -6,14 +6,7 @@ from gpufleet.results.base import Figure, Result
 
 
 class KeptBeside(Result):
-    """What one copy keeps beside its model; bytes of its fullest GPU, seconds over the link to host memory.
-
-    `adapter_bytes`: one adapter as it is stored; the slots for `adapters` take `slots_bytes_per_gpu`, and one comes
-    from host memory in `adapter_load_s`. In host memory lie `offloaded_bytes_per_gpu` of weights, read in
-    `offload_read_s` at most in each step, and `kv_bytes` of KV cache: `kv_contexts` of `context_tokens`, each of which
-    comes back in `context_load_s`, where it is computed in `context_prefill_s` (None: nobody timed it). With its
-    adapters the copy takes `host_bytes` of it.
-    """
+    """As `optimize.beside.BesideCopy`: bytes of a copy's fullest GPU, seconds over the link to host memory."""
 
     adapters: str | None = None
     adapter_bytes: float = 0.0

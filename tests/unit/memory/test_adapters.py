@@ -11,12 +11,11 @@ from gpufleet.architecture.linears import num_adapter_parameters
 from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.domain.beside import Beside
+from gpufleet.domain.beside import Beside, parse_adapters
 from gpufleet.domain.training import ATTENTION_MODULES, Adapter
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.memory.adapters import adapter_bytes, slots_bytes_per_device
 from gpufleet.memory.overhead import EngineMemory
-from gpufleet.questions.fields import parse_adapters
 
 HEADER_BYTES = 40_000
 H100 = load_catalog().accelerators["H100-SXM"]
