@@ -25,6 +25,7 @@ SINCE = {
         "sure_requests_per_s": None,
         "doubt_ratio": 1.0,
         "beside": None,
+        "drafts": None,
     },
     "rejections": {"code": "", "figures": {}},
     "relaxations": {"asked_s": None, "needed_s": None},

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
+    ACCEPTANCE,
+    ACCEPTED_LENGTH,
     CALIBRATION,
     CPU_OFFLOAD,
     ENGINE_VERSION,
@@ -22,6 +24,7 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    SPECULATE,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -56,8 +59,8 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
-    "lora", "lora_slowdown", "cpu_offload_gb", "kv_offload",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "lora",
+    "lora_slowdown", "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -96,6 +99,9 @@ class CopyQuestion(Request):
     lora_slowdown: float | None = worded(LORA_SLOWDOWN)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD)
     kv_offload_bytes: float | None = worded(KV_OFFLOAD)
+    speculate: str | None = worded(SPECULATE)
+    accepted_length: float | None = worded(ACCEPTED_LENGTH)
+    acceptance: float | None = worded(ACCEPTANCE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

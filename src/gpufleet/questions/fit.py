@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
-from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, NamedPath
+from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, SPECULATE, NamedPath
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
@@ -80,6 +80,7 @@ class FitRequest(Request):
     lora_slowdown: float | None = as_in(CopyQuestion, "lora_slowdown")
     cpu_offload_gib: float | None = as_in(CopyQuestion, "cpu_offload_gb")
     kv_offload_bytes: float | None = as_in(CopyQuestion, "kv_offload")
+    speculate: str | None = worded(SPECULATE)
 
 
 @dataclass(frozen=True, kw_only=True)
