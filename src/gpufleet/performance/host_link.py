@@ -89,7 +89,7 @@ class OffloadedWeights(FormulaGroup):
             found.append((total - experts, experts, ratio))
         return found
 
-    def read_bytes(self, at: StepTokens) -> FloatArray:
+    def bytes_read(self, at: StepTokens) -> FloatArray:
         """Bytes that a step of so many tokens reads: bytes x sum (dense + experts (1 - (1 - k / E)^tokens)) / all."""
         tokens = at.counted[..., STAGE_TOKENS, None, :]
         read: Floats = sum(dense + experts * (1 - (1 - ratio) ** tokens) for dense, experts, ratio in self.layers)
@@ -98,11 +98,11 @@ class OffloadedWeights(FormulaGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds beyond those that kernels count already."""
         beyond = 1 / (self.host_ratio * self.host_bytes_per_s) - 1 / self.bandwidth_bytes_per_s
-        return np.asarray(self.read_bytes(at) * np.maximum(beyond, 0.0))
+        return np.asarray(self.bytes_read(at) * np.maximum(beyond, 0.0))
 
     def work(self, at: StepTokens) -> Work:
         """Bytes over the link, and nothing else."""
-        read = self.read_bytes(at)
+        read = self.bytes_read(at)
         return Work({"bytes": read}, 0.0, read, link_s=read / self.host_bytes_per_s)
 
     def is_executed(self, at: StepTokens) -> BoolArray:
