@@ -11,10 +11,9 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.memory.adapters import EXPERTS, adapted_parts
 from gpufleet.optimize.beside import BesideCopy
 from gpufleet.provenance import Grade
-from gpufleet.report.numbers import count, duration, gib
-from gpufleet.report.ranges import ranged_time
+from gpufleet.report.numbers import count, duration, gib, ranged_duration
 from gpufleet.results.answer import Answer
-from gpufleet.results.base import Result
+from gpufleet.results.base import Figure, Result
 from gpufleet.results.beside import KeptBeside
 
 A = TypeVar("A", bound=Answer)
@@ -46,6 +45,11 @@ def kept_by(rows: Sequence[D], found: Sequence[BesideCopy | None]) -> list[D]:
     return [row if each is None else row.model_copy(update={"beside": each}) for row, each in kept]
 
 
+def ranged(time: Figure) -> str:
+    """A time with its range."""
+    return ranged_duration(time.value, time.low, time.high)
+
+
 def notes_of_copy(kept: KeptBeside | None) -> list[str]:
     """What is kept beside the model, what that takes, and how long it takes to come."""
     if kept is None:
@@ -54,18 +58,18 @@ def notes_of_copy(kept: KeptBeside | None) -> list[str]:
     if kept.adapters is not None:
         notes.append(
             f"Adapters {kept.adapters}: {gib(kept.adapter_bytes)} each, slots of {gib(kept.slots_bytes_per_gpu.value)} "
-            f"on each GPU; one comes from host memory in {ranged_time(kept.adapter_load_s)}"
+            f"on each GPU; one comes from host memory in {ranged(kept.adapter_load_s)}"
         )
     if kept.offloaded_bytes_per_gpu:
         notes.append(
             f"{gib(kept.offloaded_bytes_per_gpu)} of the weights of each GPU lie in host memory and are read in every "
-            f"step, which takes {ranged_time(kept.offload_read_s)} that nothing hides"
+            f"step, which takes {ranged(kept.offload_read_s)} that nothing hides"
         )
     if kept.kv_bytes:
         again = "" if kept.context_prefill_s is None else f", not {duration(kept.context_prefill_s)} of prefill"
         notes.append(
             f"{gib(kept.kv_bytes)} of KV cache in host memory hold {count(kept.kv_contexts)} contexts of "
-            f"{count(kept.context_tokens)} tokens; one comes back in {ranged_time(kept.context_load_s)}{again}. How "
+            f"{count(kept.context_tokens)} tokens; one comes back in {ranged(kept.context_load_s)}{again}. How "
             "many requests find theirs is not modelled: --prefix-cache states it"
         )
     return [*notes, f"A copy takes {gib(kept.host_bytes)} of host memory"]
