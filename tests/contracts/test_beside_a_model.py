@@ -153,3 +153,5 @@ def test_machines_whose_memory_is_too_small_are_left_out() -> None:
     was, now = gpufleet.plan_serve(request), gpufleet.plan_serve(request, kv_offload="30GiB")
     assert was.answer.instance == "g2-standard-4", "16 GiB of memory"
     assert now.answer.instance != was.answer.instance
+    away = gpufleet.plan_serve(request, cpu_offload_gb=100)
+    assert away.answer.instance == "g2-standard-4", "there are no more than 13 GiB of layers"

@@ -127,7 +127,7 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     notes = [*market.notes, *quality, *engines_instead(arch, engines), *notes_on_adapters(arch, engines)]
     if all(engine.beside == NOTHING_BESIDE for engine in engines):
         return WriterChoices(choices, market, notes)
-    kept, short = holding_beside(arch, engines, market.instances)
+    kept, short = holding_beside(arch, choices.palette, market.instances)
     names = ", ".join(f"{machine.cloud} {machine.name}" for machine in short[:SHOWN_SHORT])
     lacking = [f"Machines whose host memory is too small are left out: {len(short)}, such as {names}"] if short else []
     offers = tuple(o for o in market.offers if (o.cloud, o.instance) not in {(i.cloud, i.name) for i in short})

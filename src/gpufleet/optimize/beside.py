@@ -10,12 +10,13 @@ import numpy as np
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.calibration import Calibration, Formulas
-from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.memory.adapters import adapted_parts, adapter_bytes
 from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import slots_of
+from gpufleet.memory.weights import offloaded_bytes_per_device
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.host_link import host_rates
 from gpufleet.performance.serving import Lengths, prefill_step_s
@@ -158,16 +159,17 @@ def host_bytes_of(arch: Architecture, engine: EngineProfile, gpus: int, away: fl
 
 
 def holding_beside(
-    arch: Architecture, engines: Iterable[EngineProfile], instances: Iterable[Instance]
+    arch: Architecture, palette: Palette, instances: Iterable[Instance]
 ) -> tuple[tuple[Instance, ...], tuple[Instance, ...]]:
     """Machine types whose host memory holds what at least one copy over all of their GPUs keeps there, and the others.
 
     Of a type whose memory is not known nobody can say that it does not.
     """
-    needs = [(engine, engine.beside.offloaded_bytes) for engine in engines]
+    layers = min(float(offloaded_bytes_per_device(arch, weights, np.inf)) for weights in palette.weight_formats)
     kept: tuple[list[Instance], list[Instance]] = ([], [])
     for instance in instances:
         gpus, has = int(instance.gpu_count), (instance.memory_gib or np.inf) * GIB
-        least = min(host_bytes_of(arch, engine, gpus, gpus * away) for engine, away in needs)
+        away = ((engine, min(gpus * engine.beside.offloaded_bytes, layers)) for engine in palette.engines)
+        least = min(host_bytes_of(arch, engine, gpus, size) for engine, size in away)
         kept[least > has].append(instance)
     return tuple(kept[0]), tuple(kept[1])
