@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.answers.beside import with_beside
 from gpufleet.answers.serving_estimate import serving_estimate
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.configured import (
     as_said,
     client_of,
@@ -45,6 +47,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import PoolRequest, gpus_said
 from gpufleet.inputs.model_config import model_asked
+from gpufleet.optimize.beside import beside_copies
 from gpufleet.optimize.estimate import (
     EVERY_FIGURE,
     MOST_SEQUENCES,
@@ -101,8 +104,8 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    started = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)
-    profile = drafting(started, arch, asked)
+    started = kept_beside(started_engine(engine, said_version, started_of(asked)), asked)
+    profile = drafting(measured_engine(started, asked.calibration), arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
@@ -136,6 +139,8 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
     inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
+    prompt, known = float(question.lengths.input_tokens), calibration_of(tables).formulas
+    answer = with_beside(answer, beside_copies(arch, replica.candidates, prompt, known, solution.model)[0])
     if asked.explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer

@@ -79,6 +79,12 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "kv_cache_of_other_versions": "{engine} as asked has no {kv} KV cache on {device}: versions {others} have one",
     "kv_cache_of_other_heads": "{engine} on {device} keeps {kv} for plain attention with heads of {heads} alone",
     "unsupported_kv_cache": "{engine} on {device} has no {kv} KV cache",
+    "no_adapters": "{engine} as asked serves no adapters",
+    "no_adapters_of_family": "{engine} serves no adapters of {family} models",
+    "adapter_rank_too_large": "{engine} serves adapters up to rank {most}",
+    "no_weights_in_host_memory": "{engine} as asked keeps no weights in host memory",
+    "no_kv_in_host_memory": "{engine} as asked keeps no KV cache in host memory",
+    "adapters_with_ep": "{engine} adapts no experts that lie whole on GPUs: {layout}",
     # what a search leaves out
     "drafts_with_stages": "{engine} drafts no tokens over pipeline stages",
     "drafts_with_groups": "{engine} drafts by {method} in no groups of attention-DP",
