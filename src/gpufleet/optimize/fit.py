@@ -233,7 +233,7 @@ def best_placement(q: FitQuestion) -> Placement | None:
 def tpot_floor_s(q: FitQuestion, layout: Layout, budget: MemoryBudget) -> float:
     """Least seconds between two tokens of a user: what a step must read over the memory bandwidth.
 
-    pp x (weights read + batch x KV of one sequence) / bandwidth / verified   [s]: a roofline bound that nothing reaches.
+    pp x (weights read + batch x KV of one sequence) / bandwidth / verified   [s]: a roofline bound, never reached.
     Weights in host memory come over its link, at least those of one token. verified: tokens that a step may yield, more
     than one where an engine drafts.
     """
