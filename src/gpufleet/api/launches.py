@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from gpufleet.catalog.engine_flags import engine_flags
+from gpufleet.catalog.engine_images import engine_images
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
 from gpufleet.deploy.launch import Replica, launch, written_fraction
 from gpufleet.domain.architecture import Architecture
@@ -135,6 +136,7 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
             host_architecture=q.accelerator.host_architecture,
             sequences=most_sequences if q.batch is None else math.ceil(q.batch),
             flags=engine_flags(q.engine.name, q.engine.version),
+            images=engine_images(q.engine.name),
         )
     )
 
@@ -168,6 +170,7 @@ def replica_of(
         sequences=max(math.floor(most_sequences), 1),
         replicas_per_machine=replicas_per_machine,
         flags=engine_flags(engine.name, engine.version),
+        images=engine_images(engine.name),
     )
 
 

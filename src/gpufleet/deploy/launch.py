@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.engine_flags import EngineFlags
+from gpufleet.domain.engine_images import EngineImages
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
@@ -16,6 +17,7 @@ from gpufleet.results.base import Launch
 
 SIXTEEN_BITS = (BF16.name, FP16.name)
 NO_CHECKPOINT = "path/to"
+USUAL_HOST = "x86_64"
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 OPTIONS_FILE = "extra-llm-api-options.yaml"
@@ -32,7 +34,8 @@ class Replica:
     that several have. `stored` is its own format, `weights` what runs.
     `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
     `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
-    `flags` are those of the engine's version, to which the command is held; None where no table has them.
+    `flags` are those of the engine's version, to which the command is held; None where no table has them. `images` are
+    those of the engine.
     """
 
     model: str
@@ -51,6 +54,12 @@ class Replica:
     sequences: int | None = None
     replicas_per_machine: int | None = None
     flags: EngineFlags | None = None
+    images: EngineImages = EngineImages()
+
+    @property
+    def image(self) -> str | None:
+        """The container image of the engine's version for such a machine, where one is known."""
+        return self.images.image(self.engine.version, self.vendor, self.host_architecture)
 
     @property
     def sequences_per_group(self) -> int | None:
@@ -285,6 +294,7 @@ def launch(replica: Replica) -> Launch | None:
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
         documented=dialect.documented,
         benchmark=dialect.benchmark,
+        image=replica.image,
         command=shell_command(word for group in groups for word in group),
         arguments=[word for group in groups for word in group],
         groups=[len(group) for group in groups],
@@ -295,18 +305,17 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
-            *version_notes(replica),
+            *version_notes(replica.engine.title, replica.flags),
             *neighbour_notes(replica),
         ],
     )
 
 
-def version_notes(replica: Replica) -> list[str]:
+def version_notes(title: str, flags: EngineFlags | None) -> list[str]:
     """That the flags are those of another version than the one that was asked for."""
-    flags = replica.flags
     if flags is None or flags.is_exact:
         return []
-    return [f"Flags are those of {replica.engine.title} {flags.version}, the nearest version that is known"]
+    return [f"Flags are those of {title} {flags.version}, the nearest version that is known"]
 
 
 def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
@@ -321,8 +330,8 @@ def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
 def host_notes(replica: Replica) -> list[str]:
     """The image for machines whose CPU is none of x86, and the version that it begins with."""
     host = replica.host_architecture
-    built = [build for build in replica.engine.hosts if build.architecture == host]
-    return [f"The machine's CPU is {host}: {build.image} has a build for it from {build.since} on" for build in built]
+    built = None if host == USUAL_HOST else replica.images.first(replica.vendor, host)
+    return [f"The machine's CPU is {host}: {built[0]} has a build for it from {built[1]} on"] if built else []
 
 
 def neighbour_notes(replica: Replica) -> list[str]:

@@ -115,16 +115,6 @@ class DroppedGeneration:
 
 
 @dataclass(frozen=True)
-class HostBuild:
-    """The container image of an engine for machines with CPUs of `architecture`, in versions from `since` on."""
-
-    architecture: str
-    image: str
-    since: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Implemented:
     """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
 
@@ -165,8 +155,8 @@ class EngineProfile:
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
-    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU;
-    `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
+    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU.
+    `splits_by_layer`: over several GPUs it gives
     each a run of layers, unless told otherwise, which work one after the other.
     """
 
@@ -201,7 +191,6 @@ class EngineProfile:
     dropped: tuple[DroppedGeneration, ...] = ()
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
-    hosts: tuple[HostBuild, ...] = ()
     generations: tuple[EngineGeneration, ...] = ()
     version: str | None = None
     own: OwnStack | None = None
