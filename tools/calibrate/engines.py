@@ -42,9 +42,9 @@ from tools.calibrate.serving_rows import (
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
-from gpufleet.catalog.engine_eras import NAMED_BUILD, version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.table_files import toml_of
+from gpufleet.catalog.version_order import NAMED_BUILD, version_key
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.performance.uncertainty import borrowed_log_ratios
 from gpufleet.provenance import Grade

@@ -30,6 +30,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -37,6 +38,7 @@ from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
@@ -101,7 +103,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    version, formats = notes_on_version(engine, said_version), (asked.precision, asked.kv_precision)
+    version, formats = notes_on_version(profile, arch, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
         if asked.peer_to_peer is not None:
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
@@ -150,10 +152,10 @@ def pools_instead(
     return asked_pools(prefill, decode)
 
 
-def notes_on_version(engine: str, version: str | None) -> list[str]:
-    """Warnings about the version of an engine, and whether its times were measured."""
-    older = older_than_measured(engine, version)
-    return [*version_notes(engine, version), *([older] if older else [])]
+def notes_on_version(engine: EngineProfile, arch: Architecture, version: str | None) -> list[str]:
+    """Warnings about the version of an engine, whether its times were measured, and whether it knows the model."""
+    older = older_than_measured(engine.name, version)
+    return [*version_notes(engine.name, version), *([older] if older else []), *family_notes(engine, arch)]
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -83,7 +84,7 @@ def fit(
         question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
     )
     notes = [
-        *filter(None, [gpu.note, *version_notes(engine, version)]),
+        *filter(None, [gpu.note, *version_notes(engine, version), *family_notes(question.engine, arch)]),
         *image_notes(arch),
         *arch.notes,
         *fit_notes(question),

@@ -19,6 +19,7 @@ from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -177,9 +178,10 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
 
 
 def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:
-    """Where none of the allowed engines implements the model, those that do."""
-    if not all(architecture_refusal(engine, arch) for engine in engines):
-        return []
+    """The engines that implement the model, where none that is allowed does; else what is doubtful of versions."""
+    able = [engine for engine in engines if architecture_refusal(engine, arch) is None]
+    if able:
+        return [note for engine in able for note in family_notes(engine, arch)]
     return [f"Engines that implement {arch.family} models: {', '.join(engines_that_implement(arch)) or 'none'}"]
 
 

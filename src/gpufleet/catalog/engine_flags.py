@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.table_files import SHIPPED, rows_of
+from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine_flags import EngineFlag, EngineFlags
 
 TABLES = SHIPPED / "engine_flags"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.table_files import SHIPPED, rows_of
+from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine_images import EngineImages, ImageTag
 
 TABLE = SHIPPED / "engine_images.csv"

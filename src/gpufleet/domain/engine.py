@@ -116,11 +116,17 @@ class DroppedGeneration:
 
 @dataclass(frozen=True)
 class Implemented:
-    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
+    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`.
+
+    `later`: those that its version surely lacks, with the first version that has them; where it `falls_back`, it may
+    run models of the usual shape without code of its own.
+    """
 
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     source: str = ""
+    later: Mapping[str, str] = field(default_factory=dict)
+    falls_back: bool = False
 
     def __post_init__(self) -> None:
         if self.has and self.lacks:

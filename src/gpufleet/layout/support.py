@@ -50,9 +50,17 @@ def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | 
 
     A family that is only read by its usual fields is in no engine's list: it passes.
     """
-    if arch.is_assumed or engine.architectures.includes(arch.family):
+    known, family = engine.architectures, arch.family
+    if arch.is_assumed:
         return None
-    return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
+    if not known.includes(family):
+        return Reason.of("unsupported_architecture", engine=engine.title, family=family)
+    if family not in known.later or (known.falls_back and arch.is_usual):
+        return None
+    first = known.later[family]
+    return Reason.of(
+        "architecture_of_newer_versions", engine=engine.title, version=engine.version, family=family, first=first
+    )
 
 
 def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | None:

@@ -16,10 +16,10 @@ from gpufleet.catalog.engine_eras import (
     load_engine,
     load_eras,
     release_in,
-    version_key,
     with_era,
 )
 from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine import EarlierFigure
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.provenance import Sourced
