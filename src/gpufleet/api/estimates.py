@@ -14,6 +14,7 @@ import numpy as np
 from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.api.configured import (
     as_said,
+    as_told,
     client_of,
     configured,
     measured_engine,
@@ -99,7 +100,9 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    profile = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)
+    profile = as_told(
+        measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration), asked
+    )
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)

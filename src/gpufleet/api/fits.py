@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from gpufleet.answers.fit import fit_result
+from gpufleet.api.configured import as_told
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
@@ -20,7 +21,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.precision import BF16
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
@@ -36,6 +37,7 @@ from gpufleet.optimize.fit import (
     unsupported,
 )
 from gpufleet.optimize.links import largest_machine
+from gpufleet.optimize.replicas import in_dtype
 from gpufleet.questions.fit import FitRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
@@ -71,10 +73,13 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=engine_of_version(engine, version).started_with(
-            asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+        engine=as_told(
+            engine_of_version(engine, version).started_with(
+                asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+            ),
+            asked,
         ),
-        weights=weight_format(arch, asked.precision),
+        weights=in_dtype([weight_format(arch, asked.precision)], half_of(dtype_named(asked.dtype)))[0],
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
         batch=asked.batch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.api.configured import measured_engine, started_engine
+from gpufleet.api.configured import as_told, measured_engine, started_engine
 from gpufleet.api.demands import (
     demand_of,
     further_inputs,
@@ -31,7 +31,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, own_and_lower, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import model_asked
@@ -39,7 +39,7 @@ from gpufleet.layout.support import architecture_refusal
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.promise import missed_confidence, solved_as_promised
-from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.replicas import Choices, in_dtype, with_fp16_twins
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import ServeRequest, WriterRequest
 from gpufleet.records import dataclass
@@ -123,7 +123,7 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
-    weights = with_fp16_twins(formats_allowed(arch, request), FP16)
+    weights = in_dtype(with_fp16_twins(formats_allowed(arch, request), FP16), half_of(dtype_named(request.dtype)))
     engines = engines_allowed(request)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
@@ -169,9 +169,13 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
-        return tuple(measured_engine(started_engine(e, None, limits), request.calibration) for e in named)
+        if request.tool_call_parser or request.reasoning_parser:
+            raise UsageError("a parser of all engines", expected="one engine: each names its parsers otherwise")
+        return tuple(
+            as_told(measured_engine(started_engine(e, None, limits), request.calibration), request) for e in named
+        )
     said = DEFAULT_ENGINE if name is None else name
-    engine = measured_engine(started_engine(said, version, limits), request.calibration)
+    engine = as_told(measured_engine(started_engine(said, version, limits), request.calibration), request)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured, measured_engine, started_engine, started_of
+from gpufleet.api.configured import as_said, as_told, configured, measured_engine, started_engine, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
@@ -68,9 +68,8 @@ def copy_of(
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
-    return measured_engine(
-        started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked)), asked.calibration
-    )
+    started = started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked))
+    return as_told(measured_engine(started, asked.calibration), asked)
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:

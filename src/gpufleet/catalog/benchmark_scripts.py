@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gpufleet.catalog.schema import Place, number, required_number, text, whole
 from gpufleet.catalog.table_files import SHIPPED, table_in, tables_of
-from gpufleet.catalog.version_order import version_key
+from gpufleet.domain.versions import version_key
 from gpufleet.records import dataclass
 
 FOLDER = SHIPPED / "benchmarks"

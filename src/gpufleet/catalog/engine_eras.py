@@ -13,7 +13,6 @@ from gpufleet.catalog.engine_models import FALLBACK, brought_by, families_to_com
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
-from gpufleet.catalog.version_order import NAMED_BUILD, version_key
 from gpufleet.domain.engine import (
     EarlierFigure,
     EarlierFusion,
@@ -23,6 +22,7 @@ from gpufleet.domain.engine import (
     Implemented,
     MemoryEra,
 )
+from gpufleet.domain.versions import NAMED_BUILD, version_key
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from gpufleet.catalog.table_files import SHIPPED, rows_of
-from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine_flags import EngineFlag, EngineFlags
+from gpufleet.domain.versions import version_key
 
 TABLES = SHIPPED / "engine_flags"
 KNOWN = ("sglang", "tensorrt-llm", "text-embeddings-inference", "vllm")

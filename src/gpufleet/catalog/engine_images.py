@@ -6,7 +6,6 @@ from functools import cache
 
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.table_files import SHIPPED, rows_of
-from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine_images import EngineImages, ImageTag
 
 TABLE = SHIPPED / "engine_images.csv"
@@ -38,6 +37,5 @@ def engine_images(engine: str) -> EngineImages:
             for _, row in rows_of(TABLE, COLUMNS)
             if row["engine"] == engine
         ),
-        age=version_key,
         newest=flags.version if flags else None,
     )

@@ -7,8 +7,8 @@ from functools import cache
 from itertools import takewhile
 
 from gpufleet.catalog.table_files import SHIPPED, rows_of
-from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine_metrics import EngineMetric, EngineMetrics
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import DataMissing, UnknownName
 
 TABLE = SHIPPED / "engine_metrics.csv"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from gpufleet.catalog.table_files import SHIPPED, rows_of
-from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.versions import version_key
 from gpufleet.records import dataclass
 
 TABLE = SHIPPED / "engine_models.csv"

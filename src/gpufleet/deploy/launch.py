@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 
 from gpufleet.deploy.languages import shell_command
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import EngineProfile, ServedAs
 from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.engine_images import EngineImages
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
 
@@ -24,6 +25,21 @@ OPTIONS_FILE = "extra-llm-api-options.yaml"
 CACHE_OF_VLLM = {"fp8": "fp8", "bf16": "bfloat16", "fp16": "float16"}
 CACHE_OF_SGLANG = {"fp8": "fp8_e4m3", "bf16": "bf16"}
 CACHE_OF_TENSORRT_LLM = ("fp8", "int8")
+
+WITH_DASHES = {
+    "tool_call_parser": "--tool-call-parser",
+    "reasoning_parser": "--reasoning-parser",
+    "chat_template": "--chat-template",
+}
+TOLD_FLAGS: Mapping[str, Mapping[str, str]] = {
+    "vllm": WITH_DASHES,
+    "sglang": WITH_DASHES,
+    "tensorrt-llm": {
+        "tool_call_parser": "--tool_parser",
+        "reasoning_parser": "--reasoning_parser",
+        "chat_template": "--chat_template",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -74,9 +90,11 @@ class Replica:
     @property
     def named_dtype(self) -> str | None:
         """The 16 or 32 bits that must be said: what the engine takes of itself is not sure, or not what is planned."""
+        if self.engine.told.dtype not in (None, "auto"):
+            return self.engine.told.dtype
         if self.stored.is_narrowed:
             return {"fp32": "float32", FP16.name: "float16"}.get(self.weights.base.name, "bfloat16")
-        return "float16" if self.is_widened_to_fp16 else None
+        return "float16" if self.is_widened_to_fp16 else self.engine.told.dtype
 
     @property
     def is_requantised(self) -> bool:
@@ -136,6 +154,26 @@ def format_flags(r: Replica, cache: Mapping[str, str]) -> dict[str, str | None]:
     }
 
 
+def told_flags(engine: EngineProfile) -> dict[str, object]:
+    """What is said beyond layout, limits and formats; vLLM calls tools by itself only where it is told to."""
+    flags: dict[str, object] = {flag: getattr(engine.told, word) for word, flag in TOLD_FLAGS[engine.name].items()}
+    is_to_choose = engine.name == "vllm" and engine.told.tool_call_parser is not None
+    return {**flags, "--enable-auto-tool-choice": is_to_choose} if engine.name == "vllm" else flags
+
+
+def refuse_untaken(engine: EngineProfile, told: ServedAs, known: EngineFlags | None) -> None:
+    """Refuse a word that the engine's version has no flag for, or a parser that it does not list."""
+    for word, value in ((word, getattr(told, word)) for word in WITH_DASHES if getattr(told, word) is not None):
+        flag = TOLD_FLAGS.get(engine.name, {}).get(word)
+        found = known.flag_of(flag) if known is not None and flag is not None else None
+        title = engine.title if known is None else f"{engine.title} {known.version}"
+        if found is None:
+            raise UsageError(f"{title} takes no {word.replace('_', ' ')}", found=value, expected="an engine that does")
+        if found.choices and value not in found.choices:
+            listed = f"{title} has: {', '.join(found.choices)}."
+            raise UnknownName(f"{word.replace('_', ' ')} of {title}", value, found.choices, hint=listed)
+
+
 def cache_word(r: Replica, cache: Mapping[str, str]) -> str | None:
     """The KV format in an engine's word, where it must be said and the version has it."""
     word = cache.get(r.kv.name) if r.names_cache_format else None
@@ -165,7 +203,8 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--max-num-batched-tokens": r.step_tokens,
         "--gpu-memory-utilization": f"{r.memory_fraction:g}",
     }
-    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
+    said = {**flags, **format_flags(r, CACHE_OF_VLLM), **told_flags(r.engine)}
+    return command(["vllm", "serve", r.loaded_from(quantises=True)], said)
 
 
 def vllm_notes(r: Replica) -> list[str]:
@@ -201,7 +240,7 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
     }
-    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
+    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG), **told_flags(r.engine)})
 
 
 def sglang_notes(r: Replica) -> list[str]:
@@ -229,6 +268,7 @@ def tensorrt_llm_words(r: Replica) -> list[list[str]]:
         "--max_seq_len": r.longest_request_tokens,
         "--kv_cache_free_gpu_memory_fraction": f"{r.memory_fraction:g}",
         "--extra_llm_api_options": OPTIONS_FILE if tensorrt_llm_options(r) else None,
+        **told_flags(r.engine),
     }
     return command(["trtllm-serve", r.loaded_from(quantises=False)], flags)
 

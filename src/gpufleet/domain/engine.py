@@ -150,6 +150,19 @@ class EngineGeneration:
     source: str
 
 
+@dataclass(frozen=True)
+class ServedAs:
+    """What an engine is told beside its limits: it changes no figure but which 16 bits are computed in.
+
+    `dtype` is 'bfloat16', 'float16' or 'auto', `chat_template` a file that the server reads.
+    """
+
+    dtype: str | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    chat_template: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
@@ -161,9 +174,9 @@ class EngineProfile:
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
-    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU.
-    `splits_by_layer`: over several GPUs it gives
-    each a run of layers, unless told otherwise, which work one after the other.
+    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU,
+    `told` what it serves in and with. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told
+    otherwise, which work one after the other.
     """
 
     name: str
@@ -200,6 +213,7 @@ class EngineProfile:
     generations: tuple[EngineGeneration, ...] = ()
     version: str | None = None
     own: OwnStack | None = None
+    told: ServedAs = ServedAs()
 
     def with_native_sampler(self) -> EngineProfile:
         """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
+from gpufleet.domain.versions import version_key
 from gpufleet.records import dataclass
 
 RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)((?:\.?post\d+)?)(.*)", re.ASCII)
@@ -47,10 +47,9 @@ class ImageTag:
 
 @dataclass(frozen=True)
 class EngineImages:
-    """All tags of an engine; `age` orders its versions, `newest` is meant where no version is asked for."""
+    """All tags of an engine; `newest` is the version that is meant where none is asked for."""
 
     tags: tuple[ImageTag, ...] = ()
-    age: Callable[[str], tuple[int, ...]] = lambda _: ()
     newest: str | None = None
 
     @property
@@ -75,11 +74,11 @@ class EngineImages:
         """Whether a version has this tag."""
         if tag.version is not None or version is None:
             return tag.version == version or (tag.version is None and "{" not in tag.image)
-        at = self.age(version)
-        return not (tag.since and at < self.age(tag.since)) and not (tag.until and at >= self.age(tag.until))
+        at = version_key(version)
+        return not (tag.since and at < version_key(tag.since)) and not (tag.until and at >= version_key(tag.until))
 
     def first(self, vendor: str, host: str) -> tuple[str, str] | None:
         """The repository and the first version that are known to have an image for such machines."""
         rules = [tag for tag in self.of(vendor, host) if tag.since]
-        oldest = min(rules, key=lambda tag: self.age(tag.since or ""), default=None)
+        oldest = min(rules, key=lambda tag: version_key(tag.since or ""), default=None)
         return None if oldest is None else (oldest.image.partition(":")[0], oldest.since or "")

@@ -29,8 +29,11 @@ def supported(rows: Iterable[FormatSupport], name: str, accelerator: Accelerator
 
 
 def runs_as_half_twin(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> bool:
-    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic."""
-    twin = HALF_TWIN.get(precision.name)
+    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic.
+
+    An engine that is told bfloat16 does not.
+    """
+    twin = None if engine.told.dtype == "bfloat16" else HALF_TWIN.get(precision.name)
     native = supported(engine.formats, precision.name, accelerator)
     return native is None and twin is not None and supported(engine.formats, twin, accelerator) is not None
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
     CALIBRATION,
+    CHAT_TEMPLATE,
+    DTYPE,
     ENGINE_VERSION,
     IMAGES,
     IN,
@@ -18,6 +20,9 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    REASONING_PARSER,
+    TOLD,
+    TOOL_CALL_PARSER,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -52,7 +57,7 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", *TOLD,
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -87,6 +92,10 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE)
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
+    reasoning_parser: str | None = worded(REASONING_PARSER)
+    chat_template: str | None = worded(CHAT_TEMPLATE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

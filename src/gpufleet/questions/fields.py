@@ -102,7 +102,16 @@ CALIBRATION = Word(
     name="calibration",
     is_in_files=False,
 )
-STARTED = ("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration")
+DTYPE = Word(
+    text("NAME"), "16 bits of computing: bfloat16, float16 or auto (default: the checkpoint's).", ENGINE, name="dtype"
+)
+TOOL_CALL_PARSER = Word(
+    text("NAME"), "Parser of tool calls in the command (TensorRT-LLM: --tool_parser).", ENGINE, name="tool_call_parser"
+)
+REASONING_PARSER = Word(text("NAME"), "Parser of reasoning in the command.", ENGINE, name="reasoning_parser")
+CHAT_TEMPLATE = Word(text("TEMPLATE"), "Chat template, a file that the server reads.", ENGINE, name="chat_template")
+TOLD = ("dtype", "tool_call_parser", "reasoning_parser", "chat_template")
+STARTED = ("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration", *TOLD)
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
@@ -474,6 +483,10 @@ class WriterRequest(PlanRequest):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS, label="tokens of a step")
     memory_fraction: float | None = worded(MEMORY_FRACTION, label="memory fraction")
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE, label="dtype")
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER, label="tool call parser")
+    reasoning_parser: str | None = worded(REASONING_PARSER, label="reasoning parser")
+    chat_template: str | None = worded(CHAT_TEMPLATE, label="chat template")
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )

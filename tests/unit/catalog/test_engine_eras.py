@@ -19,8 +19,8 @@ from gpufleet.catalog.engine_eras import (
     with_era,
 )
 from gpufleet.catalog.engines import find_engine
-from gpufleet.catalog.version_order import version_key
 from gpufleet.domain.engine import EarlierFigure
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.provenance import Sourced
 

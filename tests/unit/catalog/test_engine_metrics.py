@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from gpufleet.catalog.engine_metrics import TABLE, known_whats, metric_name, metrics_of
-from gpufleet.catalog.version_order import version_key
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import DataMissing, OurBug, UnknownName
 
 

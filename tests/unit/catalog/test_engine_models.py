@@ -12,7 +12,7 @@ from gpufleet.architecture.families import FAMILIES
 from gpufleet.catalog.engine_eras import engine_of_version
 from gpufleet.catalog.engine_models import FALLBACK, TABLE, family_notes
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.version_order import version_key
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import Infeasible
 from gpufleet.layout.support import architecture_refusal
 

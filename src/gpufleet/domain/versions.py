@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 
-NAMED_BUILD = (sys.maxsize,)
+NAMED_BUILD = (999_999_999,)
+"""A build with a name and no number: newer than all."""
 
 
 def version_key(version: str) -> tuple[int, ...]:
