@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
+    ACCEPTANCE,
+    ACCEPTED_LENGTH,
     CALIBRATION,
     CHAT_TEMPLATE,
     DTYPE,
@@ -21,6 +23,7 @@ from gpufleet.questions.fields import (
     PREFIX_CACHE,
     RATE,
     REASONING_PARSER,
+    SPECULATE,
     TOLD,
     TOOL_CALL_PARSER,
     NamedPath,
@@ -58,6 +61,7 @@ TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", *TOLD,
+    "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -96,6 +100,9 @@ class CopyQuestion(Request):
     tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
     reasoning_parser: str | None = worded(REASONING_PARSER)
     chat_template: str | None = worded(CHAT_TEMPLATE)
+    speculate: str | None = worded(SPECULATE)
+    accepted_length: float | None = worded(ACCEPTED_LENGTH)
+    acceptance: float | None = worded(ACCEPTANCE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

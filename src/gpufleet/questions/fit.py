@@ -17,6 +17,7 @@ from gpufleet.questions.fields import (
     MEMORY_FRACTION,
     MODEL,
     REASONING_PARSER,
+    SPECULATE,
     TOOL_CALL_PARSER,
     NamedPath,
 )
@@ -90,6 +91,7 @@ class FitRequest(Request):
     tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
     reasoning_parser: str | None = worded(REASONING_PARSER)
     chat_template: str | None = worded(CHAT_TEMPLATE)
+    speculate: str | None = worded(SPECULATE)
 
 
 @dataclass(frozen=True, kw_only=True)
