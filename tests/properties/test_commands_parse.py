@@ -26,7 +26,7 @@ from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.speculation import Speculation
-from gpufleet.errors import Infeasible, OurBug, UsageError
+from gpufleet.errors import DataMissing, Infeasible, OurBug, UsageError
 from gpufleet.results.base import Launch
 from gpufleet.results.plan import Deployment
 
@@ -188,10 +188,10 @@ def random_request(dice: random.Random) -> tuple[ServeRequest, str, str]:
 
 
 def deployments_of(request: ServeRequest) -> list[Deployment]:
-    """What a plan ranks; nothing where the question is refused."""
+    """What a plan ranks; nothing where it is refused or has no price."""
     try:
         return gpufleet.plan_serve(request).deployments
-    except (UsageError, Infeasible):
+    except (UsageError, Infeasible, DataMissing):
         return []
 
 
