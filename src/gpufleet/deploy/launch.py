@@ -67,6 +67,7 @@ class Replica:
     memory_fraction: float
     stands_for_shape: bool = False
     vendor: str = "nvidia"
+    generation: str = ""
     host_architecture: str = "x86_64"
     sequences: int | None = None
     replicas_per_machine: int | None = None
@@ -77,7 +78,7 @@ class Replica:
     @property
     def image(self) -> str | None:
         """The container image of the engine's version for such a machine, where one is known."""
-        return self.images.image(self.engine.version, self.vendor, self.host_architecture)
+        return self.images.image(self.engine.version, self.vendor, self.host_architecture, self.generation)
 
     @property
     def sequences_per_group(self) -> int | None:

@@ -16,8 +16,9 @@ PARTS, SERIES = 3, 2
 class ImageTag:
     """The rule of tags of versions from `since` on and before `until`, or the one tag of a `version`.
 
-    `image` may hold `{version}` or `{series}`. `capability` None: for GPUs of any compute capability of the vendor;
-    `hosts`: CPUs that the tag has a build for. `has_candidates`: release candidates have images too.
+    `image` may hold `{version}` or `{series}`. `capability` is a compute capability, or a generation where an engine
+    tells GPUs by that (CDNA4); None: for all GPUs of the vendor. `hosts`: CPUs that the tag has a build for.
+    `has_candidates`: release candidates have images too.
     """
 
     image: str
