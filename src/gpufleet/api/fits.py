@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.answers.beside import notes_on_adapters, with_beside
 from gpufleet.answers.fit import fit_result
-from gpufleet.api.beside import kept_beside
+from gpufleet.api.configured import told_engine
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
@@ -17,6 +17,7 @@ from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -24,7 +25,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.precision import BF16
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
@@ -42,6 +43,7 @@ from gpufleet.optimize.fit import (
     unsupported,
 )
 from gpufleet.optimize.links import largest_machine
+from gpufleet.optimize.replicas import in_dtype
 from gpufleet.questions.fit import FitRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
@@ -78,7 +80,7 @@ def fit(
         accelerator=gpu.accelerator,
         num_gpus=request.number,
         engine=drafting(
-            kept_beside(
+            told_engine(
                 engine_of_version(engine, version).started_with(
                     asked.max_batch, asked.max_step_tokens, asked.memory_fraction
                 ),
@@ -87,7 +89,7 @@ def fit(
             arch,
             asked,
         ),
-        weights=weight_format(arch, asked.precision),
+        weights=in_dtype([weight_format(arch, asked.precision)], half_of(dtype_named(asked.dtype)))[0],
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
         batch=asked.batch,
@@ -97,7 +99,7 @@ def fit(
         question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
     )
     notes = [
-        *filter(None, [gpu.note, *version_notes(engine, version)]),
+        *filter(None, [gpu.note, *version_notes(engine, version), *family_notes(question.engine, arch)]),
         *image_notes(arch),
         *arch.notes,
         *([] if report.refusal else notes_on_adapters(arch, [question.engine])),

@@ -10,7 +10,9 @@ from gpufleet.questions.fields import (
     ACCEPTANCE,
     ACCEPTED_LENGTH,
     CALIBRATION,
+    CHAT_TEMPLATE,
     CPU_OFFLOAD,
+    DTYPE,
     ENGINE_VERSION,
     IMAGES,
     IN,
@@ -24,7 +26,10 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    REASONING_PARSER,
     SPECULATE,
+    TOLD,
+    TOOL_CALL_PARSER,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -59,7 +64,7 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "lora",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", *TOLD, "lora",
     "lora_slowdown", "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
@@ -95,6 +100,10 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE)
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
+    reasoning_parser: str | None = worded(REASONING_PARSER)
+    chat_template: str | None = worded(CHAT_TEMPLATE)
     lora: str | None = worded(LORA)
     lora_slowdown: float | None = worded(LORA_SLOWDOWN)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD)

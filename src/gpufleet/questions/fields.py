@@ -104,6 +104,15 @@ CALIBRATION = Word(
     name="calibration",
     is_in_files=False,
 )
+DTYPE = Word(
+    text("NAME"), "16 bits of computing: bfloat16, float16 or auto (default: the checkpoint's).", ENGINE, name="dtype"
+)
+TOOL_CALL_PARSER = Word(
+    text("NAME"), "Parser of tool calls in the command (TensorRT-LLM: --tool_parser).", ENGINE, name="tool_call_parser"
+)
+REASONING_PARSER = Word(text("NAME"), "Parser of reasoning in the command.", ENGINE, name="reasoning_parser")
+CHAT_TEMPLATE = Word(text("TEMPLATE"), "Chat template, a file that the server reads.", ENGINE, name="chat_template")
+TOLD = ("dtype", "tool_call_parser", "reasoning_parser", "chat_template")
 LORA = Word(
     Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
     "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
@@ -162,7 +171,8 @@ ACCEPTANCE = Word(
 SPECULATED = ("speculate", "accepted_length", "acceptance")
 """Fields that say what drafts tokens."""
 STARTED = (
-    *("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration"), *KEPT_BESIDE, *SPECULATED
+    *("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration"), *TOLD, *KEPT_BESIDE,
+    *SPECULATED,
 )  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -535,6 +545,10 @@ class WriterRequest(PlanRequest):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS, label="tokens of a step")
     memory_fraction: float | None = worded(MEMORY_FRACTION, label="memory fraction")
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE, label="dtype")
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER, label="tool call parser")
+    reasoning_parser: str | None = worded(REASONING_PARSER, label="reasoning parser")
+    chat_template: str | None = worded(CHAT_TEMPLATE, label="chat template")
     lora: str | None = worded(LORA, label="adapters")
     lora_slowdown: float | None = worded(LORA_SLOWDOWN, label="slower with adapters", shown="{:.0%}".format)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD, label="weights in host memory", shown="{:g} GiB a GPU".format)
