@@ -215,6 +215,7 @@ def compare_models(
     prefix_kv: float | str | None = ...,
     fleet_today: str | None = ...,
     reason: str | None = ...,
+    replica_rate: str | None = ...,
     disagg: bool = ...,
     played: Mapping[str, float] | None = ...,
 ) -> ModelComparison: ...
@@ -618,6 +619,7 @@ def plan_serve(
     prefix_kv: float | str | None = ...,
     fleet_today: str | None = ...,
     reason: str | None = ...,
+    replica_rate: str | None = ...,
     disagg: bool = ...,
     played: Mapping[str, float] | None = ...,
 ) -> ServeAnswer: ...
@@ -805,6 +807,7 @@ def simulate_serving(
     notice_s: float | str | None = ...,
     notice: float | str | None = ...,
     slo: Slo | str | None = ...,
+    replica_rate: str | None = ...,
     edited: bool = ...,
     warm_up_s: float | str | None = ...,
     warm_up: float | str | None = ...,

@@ -23,7 +23,7 @@ PACES = (
     (
         "tpot",
         ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "reduction_overhead_s", "sequence_overhead_s",
-         "eager_kernel_s"),
+         "eager_kernel_s", "eager_expert_s", "host_sequence_s", "prefill_mixing_ratio"),
         ("tpot_log_low", "tpot_log_high"),
     ),
     (

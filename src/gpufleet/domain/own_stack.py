@@ -134,7 +134,7 @@ def alike(names: Sequence[Hashable]) -> FloatArray:
 class OwnStack:
     """An engine on a GPU as its user measured it: factors on its times, and where they come from.
 
-    `name` and `digest` are of the file that keeps it.
+    `name` and `digest` are of the file that keeps it. What follows from a rate of one copy is named by that, `of_rate`.
     """
 
     engine: str
@@ -144,6 +144,12 @@ class OwnStack:
     times: Mapping[str, Fitted]
     name: str = ""
     digest: str = ""
+    of_rate: bool = False
+
+
+def is_of_a_rate(calibration: object) -> bool:
+    """Whether a calibration is the pace that a rate of one copy implies."""
+    return isinstance(calibration, OwnStack) and calibration.of_rate
 
 
 def layout_name(tp: int, pp: int, attention_dp: int) -> str:
@@ -158,7 +164,7 @@ def layout_name(tp: int, pp: int, attention_dp: int) -> str:
 def model_name(model: str, weights: str) -> str:
     """A model as factors are kept by it: with the format that its weights run in; both kinds of 16 bits are one.
 
-    >>> model_name("llama-3.1-8b", "fp8"), model_name("llama-3.1-8b", "fp16")
+    >>> model_name("llama-3.1-8b", "fp8 over fp16"), model_name("llama-3.1-8b", "fp16")
     ('llama-3.1-8b in fp8', 'llama-3.1-8b in bf16')
     """
-    return f"{model} in {BF16.name if weights == FP16.name else weights}"
+    return f"{model} in {BF16.name if weights == FP16.name else weights.removesuffix(f' over {FP16.name}')}"

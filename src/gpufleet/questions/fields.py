@@ -102,6 +102,13 @@ CALIBRATION = Word(
     name="calibration",
     is_in_files=False,
 )
+REPLICA_RATE = Word(
+    text("[GPU:N@]N/TIME"),
+    "What one copy of yours carried within your limits: 1.9/s with one --gpu, H100:2@1.9/s.",
+    ENGINE,
+    name="replica_rate",
+    label="your rate of a copy",
+)
 STARTED = ("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration")
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -524,6 +531,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     share of prompt tokens whose KV all requests hold together.
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     `reason`: why it may run there alone, kept beside it in the answer.
+    `replica_rate`: what one copy carried within these limits where its user measured it; it sizes such copies.
     `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
     `played`: how many times their rate copies carried in a replay, by their names ('1x L4 TP1 bf16 vllm').
     """
@@ -546,6 +554,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     reason: str | None = optional(
         text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", is_typed=False
     )
+    replica_rate: str | None = worded(REPLICA_RATE)
     disagg: bool = flag(
         "Also plan copies that only prefill with copies that only decode.", BESIDE, is_of_each_model=False
     )
