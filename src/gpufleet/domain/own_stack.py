@@ -23,6 +23,8 @@ from gpufleet.domain.precision import BF16, FP16
 from gpufleet.records import dataclass
 
 TIMES = ("tpot", "ttft")
+STEP = "step"
+"""A step of training, whose stacks are software on a GPU."""
 FAR, ROUNDS = 2.5, 12
 """Standard deviations from where a run is counted by its size and not by its square, and rounds of weighting."""
 
@@ -159,6 +161,15 @@ def layout_name(tp: int, pp: int, attention_dp: int) -> str:
     ('TP2', 'TP4 PP2 DP2')
     """
     return " ".join([f"TP{tp}", *([f"PP{pp}"] if pp > 1 else []), *([f"DP{attention_dp}"] if attention_dp > 1 else [])])
+
+
+def trained_name(model: str, method: str, formats: str) -> str:
+    """A model that is trained as factors are kept by it.
+
+    >>> trained_name("llama-3.1-8b", "lora", "bf16")
+    'llama-3.1-8b, lora in bf16'
+    """
+    return f"{model}, {method} in {formats}"
 
 
 def model_name(model: str, weights: str) -> str:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gpufleet.domain.own_stack import TIMES, Factor, Fitted, OwnStack, Spreads
+from gpufleet.domain.own_stack import STEP, TIMES, Factor, Fitted, OwnStack, Spreads
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file, toml_table
 from gpufleet.units import MB
@@ -67,7 +67,9 @@ def stack_in(text: str, path: str) -> OwnStack:
         version=str(named["engine_version"]),
         num_runs=int(table["runs"]),
         times={
-            time: fitted_in(table[time], f"{path}, {time}") for time in TIMES if isinstance(table.get(time), Mapping)
+            time: fitted_in(table[time], f"{path}, {time}")
+            for time in (*TIMES, STEP)
+            if isinstance(table.get(time), Mapping)
         },
         name=Path(path).name,
         digest=hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest(),

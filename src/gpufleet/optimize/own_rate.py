@@ -11,7 +11,7 @@ import numpy as np
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.own_stack import Factor, Fitted, OwnStack, Spreads, layout_name, model_name
+from gpufleet.domain.own_stack import TIMES, Factor, Fitted, OwnStack, Spreads, layout_name, model_name
 from gpufleet.domain.pool_request import PoolRequest
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.decoder import Replicas, WriterSolution
@@ -97,7 +97,8 @@ def stack_at_rate(
 
     def paced(log: float) -> OwnStack:
         factors = {(model, layout): Factor(log, 0.0) for layout in sorted(layouts)}
-        times = {time: Fitted(Factor(0.0, s.stacks), {}, factors, (), s) for time, s in spreads.items()}
+        of_time = ((time, spreads[time]) for time in TIMES)
+        times = {time: Fitted(Factor(0.0, s.stacks), {}, factors, (), s) for time, s in of_time}
         gpu = copies.gpu(row).name
         return OwnStack(engine.name, gpu, engine.version or "", 1, times, f"{requests_per_s:,.4g}/s", of_rate=True)
 

@@ -6,7 +6,7 @@ from gpufleet.accuracy.own_stack.shape import StackCalibration, StackFactor
 from gpufleet.report.numbers import percent
 from gpufleet.report.page import Column, Page, Table
 
-NAMES = {"tpot": "TPOT", "ttft": "TTFT"}
+NAMES = {"tpot": "TPOT", "ttft": "TTFT", "step": "a step"}
 HELD = 0.03
 
 
@@ -30,7 +30,7 @@ def stack_page(found: StackCalibration) -> Page:
 
 
 def headline(found: StackCalibration) -> str:
-    """What was measured, and what becomes of TPOT and TTFT of its first model."""
+    """What was measured, and what becomes of each time of its first model."""
     version = f" {found.engine_version}" if found.engine_version else ""
     first = [next((f for f in found.factors if f.time == time and f.layout), None) for time in NAMES]
     moves = ", ".join(f"{NAMES[f.time]} {move(f.ratio)}" for f in first if f is not None)
