@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,15 @@ def test_replays_follow_it(slower: ServeAnswer, carried: float, tmp_path: Path) 
 def test_a_rate_that_does_not_say_whose_it_is_is_one_message(said: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         plan_serve(MODEL, **{**ASKED, **said})
+
+
+@pytest.mark.parametrize("clients", [1, 16, 128])
+def test_a_slope_is_that_of_all_steps_at_a_load(clients: int) -> None:
+    own, asked = at_pace(1.0), {"input_tokens": 1000, "output_tokens": 200, "concurrency": clients}
+    grown = {key: replace(factor, slope=0.05) for key, factor in own.times["tpot"].layouts.items()}
+    growing = replace(own, times={**own.times, "tpot": replace(own.times["tpot"], layouts=grown)})
+    usual, found = (estimate(MODEL, "H100:1", **asked, calibration=stack).tpot_s.value for stack in (own, growing))
+    assert found / usual == pytest.approx((clients / 16) ** 0.05, rel=1e-3)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from tools.calibrate.eras import Residual
 from tools.calibrate.serving_rows import CLOSED_LOOP, read_points
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.own_stack import STEP, TIMES, OwnRun, Spreads, alike, fitted, layout_name, model_name
+from gpufleet.domain.own_stack import STEP, TIMES, OwnRun, Spreads, alike, fitted, layout_name, load_of, model_name
 
 TABLE = ROOT / "src" / "gpufleet" / "data" / "calibration" / "own_stacks.toml"
 START = Spreads(0.05, 0.05, 0.05, 0.05, 0.1)
@@ -36,11 +37,15 @@ LEAST_SHARED = 0.02
 GIVEN = (2, 5, 20)
 WIDER = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 """How much wider than likeliest sweeps may be taken."""
+LOADS = {"tpot": (0.0, 0.01, 0.02, 0.03, 0.04)}
+"""How far the error of a model may grow with its load; first tokens are queues, which have no such slope."""
+NUM_PARTS = 5
 BIASED, UPPER, RESAMPLED, NUM_DRAWN = 2.0, 0.95, 4000, 1000
 NORMAL_90 = 1.2815515655446004
 HEADER = """# How far stacks, models, layouts, sweeps and runs differ: standard deviations of ln(measured / predicted)
 # of closed loops, and of steps of training, whose source, or else whose model, no fit had seen. Maximum likelihood, and
-# sweeps as much wider as makes own runs worth most to a stack; written by `python -m tools.calibrate own-stacks`.
+# sweeps as much wider, and slopes with the load as wide, as makes own runs worth most to a stack; written by
+# `python -m tools.calibrate own-stacks`.
 """
 
 
@@ -62,7 +67,7 @@ def stacks_of(residuals: Sequence[Residual], time: str) -> Stacks:
         if r.quantity == time and p.scenario == CLOSED_LOOP and r.is_possible and r.has_room:
             layout = layout_name(p.layout.tp, p.layout.pp, p.layout.attention_dp)
             model = model_name(p.model_id, str(p.precision))
-            run = OwnRun(model, f"{layout} {p.version}", str(p.lengths), r.log_ratio)
+            run = OwnRun(model, f"{layout} {p.version}", str(p.lengths), r.log_ratio, load_of(r.sequences))
             found[r.era.engine, p.gpu].append(Row(run, (r.era.engine, p.version, p.gpu, model)))
     return found
 
@@ -75,7 +80,7 @@ def likeliest(stacks: Stacks) -> Spreads:
     def unlikely(logs: FloatArray) -> float:
         return sum(minus_log_likelihood(y, parts, np.exp(2 * logs)) for y, parts in shared)
 
-    found = minimize(unlikely, np.log(astuple(START)), method="Nelder-Mead", options={"maxiter": STEPS})
+    found = minimize(unlikely, np.log(astuple(START)[:NUM_PARTS]), method="Nelder-Mead", options={"maxiter": STEPS})
     best = Spreads(*(float(x) for x in np.exp(found.x)))
     return replace(best, stacks=max(best.stacks, LEAST_SHARED))
 
@@ -115,13 +120,14 @@ def training_stacks(measurements: Path) -> Stacks:
     return found
 
 
-def with_worthy_sweeps(stacks: Stacks, likeliest: Spreads) -> Spreads:
-    """Sweeps taken as much wider as takes most off the error of a stack, each stack in parts of its own error.
+def worthiest(stacks: Stacks, likeliest: Spreads, loads: Sequence[float]) -> Spreads:
+    """Sweeps as much wider, and slopes as wide, as takes most off the error of a stack, in parts of its own error.
 
     A normal part is too sure of a stack whose sweeps differ more than those of others; a mean of plain errors is that
     of the few stacks that are far off. It says which width wins without each engine and GPU, too.
     """
-    tried = [replace(likeliest, sweeps=likeliest.sweeps * wider) for wider in WIDER]
+    ways = list(itertools.product(WIDER, loads))
+    tried = [replace(likeliest, sweeps=likeliest.sweeps * wider, loads=slope) for wider, slope in ways]
     worths = [[dict(worth_of(stacks, spreads, n)) for n in GIVEN] for spreads in tried]
     names = list(worths[0][0])
     parts = np.array([[[of_n[name].part for name in names] for of_n in each] for each in worths]).mean(axis=1)
@@ -129,11 +135,10 @@ def with_worthy_sweeps(stacks: Stacks, likeliest: Spreads) -> Spreads:
         name: int(parts[:, [at_same(other) != at_same(name) for other in names]].mean(axis=1).argmin())
         for name in names
     }
-    print(
-        f"sweeps: x{WIDER[int(parts.mean(axis=1).argmin())]:g}, and {sorted({WIDER[at] for at in wins.values()})} "
-        "without any one stack"
-    )
-    return tried[int(parts.mean(axis=1).argmin())]
+    best = int(parts.mean(axis=1).argmin())
+    print(f"  sweeps x{ways[best][0]:g}, slopes {ways[best][1]:g}; without any one engine and GPU: ", end="")
+    print(sorted({ways[at] for at in wins.values()}))
+    return tried[best]
 
 
 def at_same(name: tuple[str, ...]) -> tuple[str, str]:
@@ -183,7 +188,7 @@ def worth_once(
     rest = [row.run for number, row in enumerate(own) if number not in given]
     others = [row.run for row in rows if row.run.model != own[0].run.model]
     moved = [
-        [abs(r.log_ratio - found.factor_of(r.model, r.layout).log) - abs(r.log_ratio) for r in runs]
+        [abs(r.log_ratio - found.factor_of(r.model, r.layout).log_at(r.load)) - abs(r.log_ratio) for r in runs]
         for runs in (rest, others)
     ]
     before = float(np.mean([abs(r.log_ratio) for r in rest]))
@@ -241,7 +246,7 @@ def table_of(by_time: Mapping[str, Stacks]) -> Iterator[str]:
     yield HEADER + f'source = "{SOURCE}"'
     for time, stacks in by_time.items():
         print(time)
-        spreads = with_worthy_sweeps(stacks, likeliest(stacks))
+        spreads = worthiest(stacks, likeliest(stacks), LOADS.get(time, (0.0,)))
         print(f"  {held_of_drawn(spreads):.1%} of {NUM_DRAWN:,} drawn stacks in their 80% ranges")
         print(*(line for num_given in GIVEN for line in told(stacks, spreads, num_given)), sep="\n")
         yield from ("", f"[{time}]", *(f"{name} = {value:.4f}" for name, value in vars(spreads).items()))

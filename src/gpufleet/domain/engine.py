@@ -15,6 +15,9 @@ CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
 """What writes the input of a product."""
 
+LOAD_SLOPE = "load_slope"
+"""How many times e-fold more a step takes, as its user measured, for e times the sequences."""
+
 STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 """Tokens of a step that an engine which is not told chooses by its card or its version."""
 
@@ -254,8 +257,10 @@ class EngineProfile:
         for time, parts, ends in PACES:
             fitted = self.own.times.get(time) if self.own else None
             if fitted is not None:
-                factor, narrower = fitted.factor_of(model, layout).ratio, fitted.range_ratio(model, layout)
-                own = {**own, **scaled(own, parts, factor), **scaled(own, ends, narrower)}
+                factor, narrower = fitted.factor_of(model, layout), fitted.range_ratio(model, layout)
+                own = {**own, **scaled(own, parts, factor.ratio), **scaled(own, ends, narrower)}
+                if time == "tpot" and factor.slope:
+                    own[LOAD_SLOPE] = exactly(own["decode_scale_ratio"], factor.slope)
         return replace(self, constants=own)
 
     def keeping_to(self, memory_fraction: float) -> EngineProfile:

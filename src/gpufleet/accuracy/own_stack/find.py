@@ -15,7 +15,7 @@ from gpufleet.accuracy.score import NOTHING, score_files
 from gpufleet.api.envelope import in_full
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_stacks import load_spreads
-from gpufleet.domain.own_stack import STEP, TIMES, Factor, Fitted, OwnRun, OwnStack, fitted
+from gpufleet.domain.own_stack import STEP, TIMES, Factor, Fitted, OwnRun, OwnStack, fitted, load_of
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.own_stack import as_toml
 from gpufleet.provenance import Grade
@@ -107,7 +107,7 @@ def residuals_of(runs: Sequence[ScoredRun], time: str) -> Iterator[NamedRun]:
         figure = next((f for s in MIDDLES if (f := by_name.get(f"{time}_{s}")) is not None), None)
         if figure is not None and figure.measured and figure.predicted:
             log = math.log(figure.measured / figure.predicted)
-            yield run.name, OwnRun(run.model, run.layout, run.lengths, log)
+            yield run.name, OwnRun(run.model, run.layout, run.lengths, log, load_of(run.clients))
 
 
 def factors_of(time: str, rows: Sequence[NamedRun], found: Fitted) -> Iterator[StackFactor]:
@@ -135,6 +135,7 @@ def told(
         low_ratio=math.exp(factor.log - NORMAL_10_90 * factor.spread),
         high_ratio=math.exp(factor.log + NORMAL_10_90 * factor.spread),
         range_ratio=range_ratio,
+        slope=factor.slope,
     )
 
 

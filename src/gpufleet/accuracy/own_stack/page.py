@@ -66,8 +66,11 @@ def row_of(factor: StackFactor) -> dict[str, object]:
 def explained(found: StackCalibration) -> list[str]:
     """How to read it, and what to do with it."""
     keeps = f"--calibration {found.saved} in a question uses it." if found.saved else "--save FILE.toml keeps it."
+    grows = next((f for f in found.factors if f.slope), None)
+    slope = f" {NAMES[grows.time]} at 16 sequences; x{4**grows.slope:.2f} for 4 times as many." if grows else ""
     return [
         "runs say: the median of measured / predicted; taken: what is left of it beside how far stacks differ where "
-        "sources were left out. Runs of one sweep (one length, several loads) count as little more than one.",
+        "sources were left out. Runs of one sweep (one length, several loads) count as little more than one."
+        f"{slope}",
         f"ranges: how wide they become, of what they were. {keeps}",
     ]
