@@ -10,6 +10,7 @@ from gpufleet.answers.fit import fit_result
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
+from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
@@ -61,7 +62,7 @@ def fit(
     asked = heard(FitRequest, model, gpus=gpus, context=context, **said)
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
-    arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
+    arch = with_draft(with_images(read_model(str(asked.model), shipped_architecture), asked.images), asked)
     named, version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     request = gpus_asked(asked.gpus)
@@ -70,8 +71,12 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=engine_of_version(engine, version).started_with(
-            asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+        engine=drafting(
+            engine_of_version(engine, version).started_with(
+                asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+            ),
+            arch,
+            asked,
         ),
         weights=weight_format(arch, asked.precision),
         kv=kv_format(asked.kv_precision or BF16.name),
@@ -158,6 +163,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
     limits = ("max_batch", "max_step_tokens", "memory_fraction")
+    drafts = [] if q.engine.drafts is None else [("drafts", q.engine.drafts.label, "given")]
     rows = [
         ("model", q.arch.name, "given"),
         ("gpus", f"{q.accelerator.name}:{q.num_gpus}", "given"),
@@ -167,6 +173,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
+        *drafts,
         *((name, f"{value:g}", asked.origin(name)) for name in limits if (value := getattr(asked, name)) is not None),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

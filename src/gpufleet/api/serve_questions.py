@@ -17,6 +17,7 @@ from gpufleet.api.demands import (
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
+from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras
@@ -100,7 +101,7 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 def architecture_of(request: WriterRequest) -> Architecture:
     """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    return with_images(model_asked(request.model, shipped_architecture), request.images)
+    return with_draft(with_images(model_asked(request.model, shipped_architecture), request.images), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -151,7 +152,8 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
     weights = with_fp16_twins(formats_allowed(arch, request), FP16)
-    engines = engines_allowed(request)
+    plain = engines_allowed(request)
+    engines = plain if arch.draft is None else (*plain, *(drafting(engine, arch, request) for engine in plain))
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
@@ -232,7 +234,7 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
 
 def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
     """Engines, weights and KV cache that are allowed."""
-    engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
+    engines = ", ".join(dict.fromkeys(f"{e.name} ({e.version_era})" for e in palette.engines))
     return [
         ("engine", "engine", engines, request.engine),
         ("weights", "precision", names(palette.weight_formats), request.precision or request.allow_lower_precision),

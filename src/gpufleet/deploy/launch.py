@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from gpufleet.deploy.drafts import draft_notes, sglang_drafts, tensorrt_llm_drafts, vllm_drafts
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.engine_flags import EngineFlags
@@ -33,6 +34,7 @@ class Replica:
     `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
     `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
     `flags` are those of the engine's version, to which the command is held; None where no table has them.
+    `draft_checkpoint`: what a draft is loaded from, where it is not the model's own or the text.
     """
 
     model: str
@@ -51,6 +53,7 @@ class Replica:
     sequences: int | None = None
     replicas_per_machine: int | None = None
     flags: EngineFlags | None = None
+    draft_checkpoint: str | None = None
 
     @property
     def sequences_per_group(self) -> int | None:
@@ -155,6 +158,7 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--max-num-seqs": r.sequences_per_group,
         "--max-num-batched-tokens": r.step_tokens,
         "--gpu-memory-utilization": f"{r.memory_fraction:g}",
+        **vllm_drafts(r.engine.drafts, r.draft_checkpoint),
     }
     return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
 
@@ -191,6 +195,7 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--chunked-prefill-size": r.step_tokens,
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
+        **sglang_drafts(r.engine.drafts, r.draft_checkpoint),
     }
     return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
 
@@ -232,6 +237,7 @@ def tensorrt_llm_options(r: Replica) -> str:
     lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
     lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
+    lines += tensorrt_llm_drafts(r.engine.drafts, r.draft_checkpoint)
     if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM:
         lines += ["kv_cache_config:", f"  dtype: {r.kv.name}", f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
     return "".join(f"{line}\n" for line in lines)
@@ -295,6 +301,7 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *draft_notes(replica.engine.drafts, replica.engine.name, replica.draft_checkpoint),
             *version_notes(replica),
             *neighbour_notes(replica),
         ],

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
+    ACCEPTANCE,
+    ACCEPTED_LENGTH,
     CALIBRATION,
     ENGINE_VERSION,
     IMAGES,
@@ -18,6 +20,7 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    SPECULATE,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -52,7 +55,8 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "speculate",
+    "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -87,6 +91,9 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    speculate: str | None = worded(SPECULATE)
+    accepted_length: float | None = worded(ACCEPTED_LENGTH)
+    acceptance: float | None = worded(ACCEPTANCE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
-from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, NamedPath
+from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, SPECULATE, NamedPath
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
@@ -76,6 +76,7 @@ class FitRequest(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    speculate: str | None = worded(SPECULATE)
 
 
 @dataclass(frozen=True, kw_only=True)
