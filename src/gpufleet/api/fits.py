@@ -6,19 +6,23 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from gpufleet.answers.beside import notes_on_adapters, with_beside
 from gpufleet.answers.fit import fit_result
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
+from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
@@ -26,11 +30,13 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
+from gpufleet.optimize.beside import beside_copies
 from gpufleet.optimize.fit import (
     FitQuestion,
     FitReport,
     best_placement,
     caches_to_compare,
+    candidate_of,
     fit_report,
     formats_to_compare,
     unsupported,
@@ -72,8 +78,11 @@ def fit(
         accelerator=gpu.accelerator,
         num_gpus=request.number,
         engine=drafting(
-            engine_of_version(engine, version).started_with(
-                asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+            kept_beside(
+                engine_of_version(engine, version).started_with(
+                    asked.max_batch, asked.max_step_tokens, asked.memory_fraction
+                ),
+                asked,
             ),
             arch,
             asked,
@@ -91,12 +100,16 @@ def fit(
         *filter(None, [gpu.note, *version_notes(engine, version)]),
         *image_notes(arch),
         *arch.notes,
+        *([] if report.refusal else notes_on_adapters(arch, [question.engine])),
         *fit_notes(question),
         *engine_notes(report),
         *(older_version_notes(report) if version is None else []),
     ]
     launch = fit_launch(asked.model, report, asked.max_batch)
     answer = fit_result(report, fit_inputs(question, asked), notes).model_copy(update={"launch": launch})
+    if report.chosen is not None and question.engine.beside != NOTHING_BESIDE:
+        copy = candidate_of(question, report.chosen.layout)
+        answer = with_beside(answer, beside_copies(arch, copy, question.context_tokens, load_formulas())[0])
     return in_full(answer, tables, asked)
 
 
@@ -127,7 +140,7 @@ def engine_notes(report: FitReport) -> list[str]:
             f"Engines that implement {q.arch.family} models: {', '.join(engines_that_implement(q.arch)) or 'none'}."
         ]
     if report.refusal:
-        known = (engine_of_version(name) for name in load_engines() if name != q.engine.name)
+        known = (engine_of_version(e).keeping_beside(q.engine.beside) for e in load_engines() if e != q.engine.name)
         others = [engine.title for engine in known if not unsupported(replace(q, engine=engine))]
         what = f"{q.weights.name} with a KV cache in {q.kv.name}"
         return [f"Engines that run {what} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
@@ -162,7 +175,7 @@ def _holds(question: FitQuestion) -> bool:
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
-    limits = ("max_batch", "max_step_tokens", "memory_fraction")
+    limits = ("max_batch", "max_step_tokens", "memory_fraction", "lora_slowdown", "cpu_offload_gib", "kv_offload_bytes")
     drafts = [] if q.engine.drafts is None else [("drafts", q.engine.drafts.label, "given")]
     rows = [
         ("model", q.arch.name, "given"),
@@ -172,6 +185,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("weights", q.weights.name, asked.origin("precision", "checkpoint")),
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
+        *([] if asked.lora is None else [("lora", asked.lora, asked.origin("lora"))]),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
         *drafts,
         *((name, f"{value:g}", asked.origin(name)) for name in limits if (value := getattr(asked, name)) is not None),

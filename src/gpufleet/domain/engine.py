@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
+from gpufleet.domain.beside import NOTHING_BESIDE, AdapterRules, Beside, HostMemoryRules
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.speculation import Speculation
 from gpufleet.provenance import Sourced
@@ -174,7 +175,9 @@ class EngineProfile:
     than its own, `newest_version` the newest that anything was measured of; None where
     engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU;
     `hosts` its images for other CPUs than x86; `drafts` says how it drafts tokens, where it does. `splits_by_layer`:
-    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other.
+    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other. `beside` is
+    what it was told to keep beside a model, by the rules of `adapters` and `host_memory`; None: it serves no adapters,
+    or keeps nothing there.
     """
 
     name: str
@@ -212,6 +215,9 @@ class EngineProfile:
     generations: tuple[EngineGeneration, ...] = ()
     version: str | None = None
     own: OwnStack | None = None
+    adapters: AdapterRules | None = None
+    host_memory: HostMemoryRules | None = None
+    beside: Beside = NOTHING_BESIDE
     drafts: Speculation | None = None
 
     def with_native_sampler(self) -> EngineProfile:
@@ -264,6 +270,15 @@ class EngineProfile:
         figures = {"mixes_prompts": 1.0, "synchrony_ratio": 0.0}
         own = {name: exactly(self.constants[name], value) for name, value in figures.items() if name in self.constants}
         return replace(self, constants={**self.constants, **own})
+
+    def keeping_beside(self, beside: Beside) -> EngineProfile:
+        """The engine with adapters, or weights or KV cache in host memory; with adapters steps are as slow as stated.
+
+        Adapters that nobody timed make no step faster, and may slow it as far as published runs were slowed.
+        """
+        parts = ["prefill_mixing_ratio", *(part for _, of_time, _ in PACES for part in of_time)]
+        slower = scaled(self.constants, parts, 1 + beside.lora_slowdown) if beside.lora_slowdown else {}
+        return replace(self, beside=beside, constants={**self.constants, **slower})
 
     def paced(self, model: str, layout: str) -> EngineProfile:
         """The engine as its user measured it with this model in this layout, on the GPU where he did.

@@ -10,9 +10,13 @@ from gpufleet.questions.fields import (
     ACCEPTANCE,
     ACCEPTED_LENGTH,
     CALIBRATION,
+    CPU_OFFLOAD,
     ENGINE_VERSION,
     IMAGES,
     IN,
+    KV_OFFLOAD,
+    LORA,
+    LORA_SLOWDOWN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
@@ -55,8 +59,8 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "speculate",
-    "accepted_length", "acceptance",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "lora",
+    "lora_slowdown", "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -91,6 +95,10 @@ class CopyQuestion(Request):
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    lora: str | None = worded(LORA)
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD)
     speculate: str | None = worded(SPECULATE)
     accepted_length: float | None = worded(ACCEPTED_LENGTH)
     acceptance: float | None = worded(ACCEPTANCE)

@@ -76,6 +76,10 @@ class FitRequest(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    lora: str | None = as_in(CopyQuestion, "lora")
+    lora_slowdown: float | None = as_in(CopyQuestion, "lora_slowdown")
+    cpu_offload_gib: float | None = as_in(CopyQuestion, "cpu_offload_gb")
+    kv_offload_bytes: float | None = as_in(CopyQuestion, "kv_offload")
     speculate: str | None = worded(SPECULATE)
 
 
