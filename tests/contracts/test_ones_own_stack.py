@@ -17,6 +17,7 @@ from gpufleet.catalog.engine_flags import engine_flags, flags_by_version
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.cli.answered import answered
 from gpufleet.deploy.launch import DIALECTS, Replica, launch
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8
 from gpufleet.domain.precision_labels import kv_format, weight_format
@@ -131,7 +132,7 @@ def test_random_copies_are_started_by_flags_of_their_version() -> None:
     for _ in range(cases(200, 2000)):
         name = str(rng.choice(list(DIALECTS)))
         version = str(rng.choice(list(flags_by_version(name))))
-        engine = started_engine(name, version, (None, None, None, False))
+        engine = started_engine(name, version, EngineStart())
         arch = archs[rng.integers(len(archs))]
         tp, dp = (int(rng.choice([1, 2, 4, 8])) for _ in range(2))
         started = launch(

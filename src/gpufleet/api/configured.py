@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import TypeAlias
 
 import numpy as np
 
 from gpufleet.api.demands import length_rows
+from gpufleet.api.engine_starts import checked_start
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import engines_that_implement, find_engine
@@ -22,6 +22,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
@@ -29,7 +30,7 @@ from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import Infeasible
 from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
@@ -46,8 +47,6 @@ from gpufleet.results.base import Input
 from gpufleet.units import GB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
-Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
-"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +223,6 @@ def link_words(is_pcie: bool, bytes_per_s: float) -> str:
     return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
 
 
-def started_of(asked: CopyQuestion) -> Started:
-    """How the engine of a copy is started."""
-    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
-
-
 def client_of(asked: EstimateRequest) -> Client:
     """The client of an estimate, and how it had the engine started to look for requests."""
     return Client(
@@ -251,20 +245,19 @@ def is_of_one_length(asked: EstimateRequest) -> bool:
     return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
 
 
-def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+def started_engine(name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves, started as stated."""
-    return _engine(find_engine(name), name, version, limits)
+    return _engine(find_engine(name), name, version, start)
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
+def _engine(read: EngineProfile, name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
-    kept_to = checked_fraction(memory_fraction)
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+    engine = load_engine(name, version)
+    return engine.started_with(checked_start(engine, start))
 
 
 def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | OwnStack | None) -> EngineProfile:
@@ -279,10 +272,3 @@ def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | Ow
 def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
     """The same, one object for one file's text: replicas are kept by it."""
     return replace(engine, own=own)
-
-
-def checked_fraction(memory_fraction: float | None) -> float | None:
-    """The share of memory that an engine is told to keep to, if any."""
-    if memory_fraction is not None and not 0 < memory_fraction <= 1:
-        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
-    return memory_fraction

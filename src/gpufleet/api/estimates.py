@@ -18,10 +18,10 @@ from gpufleet.api.configured import (
     configured,
     measured_engine,
     started_engine,
-    started_of,
     understood,
 )
-from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
+from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, refuse_beyond_start, workload_of
+from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
@@ -53,6 +53,7 @@ from gpufleet.optimize.estimate import (
 )
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.numbers import duration
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
@@ -90,14 +91,16 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         from gpufleet.api.request_runs import estimated_run
 
         return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
+    refuse_out_of_range(asked)
     model = asked.model
     read = model_asked(model, shipped_architecture)
-    arch = with_images(read, asked.images)
+    start = started_of(asked)
+    arch = started_for(with_images(read, asked.images), start)
     named, said_version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    profile = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)
+    profile = measured_engine(started_engine(engine, said_version, start), asked.calibration)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
@@ -176,6 +179,7 @@ def estimated_workload(
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
                              expected="--rate, or one number of tokens")  # fmt: skip
     lengths = checked_lengths(mean_of(input_tokens) + image_tokens(arch), mean_of(output_tokens))
+    refuse_beyond_start(arch, float(lengths.input_tokens + lengths.output_tokens))
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from gpufleet.answers.fit import fit_result
+from gpufleet.api.demands import refuse_beyond_start
+from gpufleet.api.engine_starts import checked_start, started_for, started_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
@@ -35,6 +38,7 @@ from gpufleet.optimize.fit import (
     unsupported,
 )
 from gpufleet.optimize.links import largest_machine
+from gpufleet.questions.fields import STARTED
 from gpufleet.questions.fit import FitRequest
 from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.results.base import Input
@@ -61,21 +65,24 @@ def fit(
     asked = heard(FitRequest, model, gpus=gpus, context=context, **said)
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
-    arch = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
+    start = started_of(asked)
+    arch = started_for(with_images(read_model(str(asked.model), shipped_architecture), asked.images), start)
     named, version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
+    usual = asked.context if "context" in asked.said else min(asked.context, arch.max_model_len or math.inf)
+    context_tokens = float(round(usual)) + (arch.images.tokens if arch.images else 0)
+    refuse_beyond_start(arch, context_tokens)
+    versioned = engine_of_version(engine, version)
     request = gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=engine_of_version(engine, version).started_with(
-            asked.max_batch, asked.max_step_tokens, asked.memory_fraction
-        ),
+        engine=versioned.started_with(checked_start(versioned, start)),
         weights=weight_format(arch, asked.precision),
         kv=kv_format(asked.kv_precision or BF16.name),
-        context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
+        context_tokens=context_tokens,
         batch=asked.batch,
         gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
@@ -157,7 +164,7 @@ def _holds(question: FitQuestion) -> bool:
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
-    limits = ("max_batch", "max_step_tokens", "memory_fraction")
+    limits = [name for name in STARTED if isinstance(getattr(asked, name, None), (int, float))]
     rows = [
         ("model", q.arch.name, "given"),
         ("gpus", f"{q.accelerator.name}:{q.num_gpus}", "given"),
@@ -167,6 +174,6 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
-        *((name, f"{value:g}", asked.origin(name)) for name in limits if (value := getattr(asked, name)) is not None),
+        *((name, f"{getattr(asked, name):g}", asked.origin(name)) for name in limits),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

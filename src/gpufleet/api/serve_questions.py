@@ -14,11 +14,12 @@ from gpufleet.api.demands import (
     refuse_rows,
     sensible_size,
 )
+from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.engine_eras import load_eras, version_notes
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -97,8 +98,9 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    return with_images(model_asked(request.model, shipped_architecture), request.images)
+    """The model of a request, read where it is a name or a path, with its images and its longest request."""
+    arch = with_images(model_asked(request.model, shipped_architecture), request.images)
+    return started_for(arch, started_of(request))
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -116,7 +118,9 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     market = market_of(request, tables)
     choices = choices_of(request, arch, tables)
     quality = quality_costs(Decoder(arch, choices)).values()
-    notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
+    name, version = named_version(request.engine, request.engine_version)
+    named = version_notes(name or DEFAULT_ENGINE, version)
+    notes = [*market.notes, *quality, *named, *engines_instead(arch, choices.palette.engines)]
     return WriterChoices(choices, market, notes)
 
 
@@ -163,14 +167,14 @@ def kv_formats(
 def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
     """The named engine as it is started, all serving engines for 'all', vLLM where nothing is said."""
     name, version = named_version(request.engine, request.engine_version)
-    limits = (request.max_batch, request.max_step_tokens, request.memory_fraction, False)
+    start = started_of(request)
     if name is not None and name.strip().lower() == "all":
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
-        return tuple(measured_engine(started_engine(e, None, limits), request.calibration) for e in named)
+        return tuple(measured_engine(started_engine(e, None, start), request.calibration) for e in named)
     said = DEFAULT_ENGINE if name is None else name
-    engine = measured_engine(started_engine(said, version, limits), request.calibration)
+    engine = measured_engine(started_engine(said, version, start), request.calibration)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured, measured_engine, started_engine, started_of
+from gpufleet.api.configured import as_said, configured, measured_engine, started_engine
+from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
@@ -47,7 +48,7 @@ def copy_of(
     """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
-    arch = model_asked(a.model, shipped_architecture)
+    arch = started_for(model_asked(a.model, shipped_architecture), started_of(a))
     name, number = gpus_said(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)

@@ -292,7 +292,9 @@ def _smaller_steps(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
         return []
     tokens = int(EngineMemory.of(q.engine, q.accelerator).prefill_budget_tokens) // 2
     while tokens >= LEAST_STEP_TOKENS:
-        placement = best_placement(replace(q, engine=q.engine.started_with(max_step_tokens=tokens)))
+        placement = best_placement(
+            replace(q, engine=q.engine.started_with(replace(q.engine.start, max_step_tokens=tokens)))
+        )
         if placement is not None and placement.fits:
             what = f"steps of {tokens:,} tokens (--max-num-batched-tokens)"
             return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]

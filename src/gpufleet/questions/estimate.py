@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
+    BLOCK_SIZE,
     CALIBRATION,
+    CHUNKED_PREFILL,
+    ENFORCE_EAGER,
     ENGINE_VERSION,
     IMAGES,
     IN,
+    MAX_MODEL_LEN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
@@ -52,7 +56,8 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",
+    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -86,6 +91,10 @@ class CopyQuestion(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    max_model_len: int | None = worded(MAX_MODEL_LEN)
+    block_tokens: int | None = worded(BLOCK_SIZE)
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
@@ -100,6 +109,7 @@ class EstimateRequest(CopyQuestion):
     serves most. At a rate or from clients, `requests` are a run of so many, which is replayed: too many for a steady
     state are answered too. `prefix_cache` is the share of prompt tokens that a cache holds. `waves` and `length_spread`
     describe the client; the engine is started with `max_batch`, `max_step_tokens`, `memory_fraction` (and keeps to it),
+    `max_model_len`, `block_tokens`, `chunks_prompts`, `enforce_eager`,
     `poll_interval_steps`, `gather_steps`, `batch_wait_steps` and `batch_wait_ratio` (see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster. At a rate a number of tokens is a mean, with the
     usual spread of lengths, as in a plan; from clients prompts come as users' do, or all alike where both lengths are

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
-from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, NamedPath
+from gpufleet.questions.fields import (
+    BLOCK_SIZE,
+    CHUNKED_PREFILL,
+    ENFORCE_EAGER,
+    MAX_MODEL_LEN,
+    MAX_NUM_SEQS,
+    MAX_STEP_TOKENS,
+    MEMORY_FRACTION,
+    MODEL,
+    NamedPath,
+)
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
@@ -76,6 +86,10 @@ class FitRequest(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    max_model_len: int | None = worded(MAX_MODEL_LEN)
+    block_tokens: int | None = worded(BLOCK_SIZE)
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER)
 
 
 @dataclass(frozen=True, kw_only=True)
