@@ -150,6 +150,17 @@ def test_an_engine_starts_only_with_room_for_its_longest_request() -> None:
     assert not gpufleet.fit(LLAMA, "L4:1", 2000, max_model_len=131072).fits
 
 
+def test_starts_of_a_published_log_are_judged_as_they_ended() -> None:
+    """vllm-project/vllm issues/10517: a pool of 31,232 tokens takes 20,000, one of 23,648 does not take 29,000."""
+    said = {"gpu_memory_utilization": 0.9, "engine_version": "0.6.4"}
+    ran, failed = (gpufleet.fit(LLAMA, "RTX-3090:1", 1000, max_model_len=n, **said) for n in (20_000, 29_000))
+    assert (ran.fits, failed.fits) == (True, False)
+    assert [pool.value / 131072 for pool in (ran.kv_pool_bytes, failed.kv_pool_bytes) if pool] == pytest.approx(
+        [31_232, 23_648], rel=0.02
+    )
+    assert any("--max-model-len" in change.what and change.verdict == "fits" for change in failed.changes)
+
+
 def test_larger_blocks_lose_what_sequences_do_not_fill() -> None:
     small, large = (estimated(gpus="L4:1", concurrency=4, block_size=block).largest_batch for block in (16, 1024))
     assert large / small == pytest.approx(1104 / 2048, abs=0.04)

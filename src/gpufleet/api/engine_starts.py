@@ -24,18 +24,24 @@ def started_of(asked: Request) -> EngineStart:
     return EngineStart(**{name: value for name, value in said.items() if value is not None})
 
 
-@lru_cache(maxsize=64)
 def started_for(arch: Architecture, start: EngineStart) -> Architecture:
     """The model with the longest request that its engine is started for, where somebody says so."""
-    longest, context = start.longest_tokens, arch.max_context_tokens
-    if start.max_model_len is not None and start.max_model_len > context:
+    longest = start.longest_tokens
+    return arch if longest is None else _started_for(arch, start.max_model_len, longest)
+
+
+@lru_cache(maxsize=64)
+def _started_for(arch: Architecture, told: int | None, longest: int) -> Architecture:
+    """The same, one object for one question; no longer requests than the model was made for."""
+    context = arch.max_context_tokens
+    if told is not None and told > context:
         raise UsageError(
             f"{arch.name} does not take contexts that long",
-            found=f"max_model_len {start.max_model_len:,}",
+            found=f"max_model_len {told:,}",
             expected=f"at most {context:,}, which it was made for",
             hint="Rope scaling in its config.json extends them: name that file instead of the model.",
         )
-    return arch if longest is None or longest > context else replace(arch, max_model_len=longest)
+    return arch if longest > context else replace(arch, max_model_len=longest)
 
 
 def checked_start(engine: EngineProfile, start: EngineStart) -> EngineStart:

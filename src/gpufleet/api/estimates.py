@@ -199,10 +199,12 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
     number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+    told = question.arch.max_model_len
+    longest = f" --max-model-len {told}" if told else ""
     return OutOfMemory(
         f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
         **what_is_missing(solution),
-        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
+        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}{longest}' shows what would.",
     )
 
 
