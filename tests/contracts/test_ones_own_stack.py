@@ -132,7 +132,12 @@ def test_random_copies_are_started_by_flags_of_their_version() -> None:
     for _ in range(cases(200, 2000)):
         name = str(rng.choice(list(DIALECTS)))
         version = str(rng.choice(list(flags_by_version(name))))
-        engine = started_engine(name, version, EngineStart())
+        start = EngineStart(
+            block_tokens=rng.choice([None, 32, 64]),
+            chunks_prompts=rng.choice([None, True, False]),
+            enforce_eager=bool(rng.choice([False, True])),
+        )
+        engine = started_engine(name, version, start)
         arch = archs[rng.integers(len(archs))]
         tp, dp = (int(rng.choice([1, 2, 4, 8])) for _ in range(2))
         started = launch(

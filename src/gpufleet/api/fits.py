@@ -40,7 +40,7 @@ from gpufleet.optimize.fit import (
 from gpufleet.optimize.links import largest_machine
 from gpufleet.questions.fields import STARTED
 from gpufleet.questions.fit import FitRequest
-from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.questions.words import on_off, refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB
@@ -161,6 +161,15 @@ def _holds(question: FitQuestion) -> bool:
     return best is not None and best.fits
 
 
+def as_said(limit: float) -> str:
+    """A limit of an engine as it is said.
+
+    >>> as_said(0.9), as_said(4096), as_said(True)
+    ('0.9', '4096', 'on')
+    """
+    return on_off(limit) if isinstance(limit, bool) else f"{limit:g}" if limit < 1 else str(limit)
+
+
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
@@ -174,6 +183,6 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
-        *((name, f"{getattr(asked, name):g}", asked.origin(name)) for name in limits),
+        *((name, as_said(getattr(asked, name)), asked.origin(name)) for name in limits),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
