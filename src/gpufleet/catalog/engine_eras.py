@@ -228,7 +228,7 @@ def version_notes(engine: str, version: str | None) -> list[str]:
 
     >>> version_notes("vllm", "0.7.3 (V0)")
     ["vLLM '0.7.3 (V0)' is read as release 0.7.3: it takes the constants of era V0, before 0.8"]
-    >>> version_notes("vllm", "0.9.1 (V0)")[0][-27:]
+    >>> version_notes("vllm", "0.9.1 (V0)")[0][-26:]
     'asked for by VLLM_USE_V1=0'
     """
     if version is None:
