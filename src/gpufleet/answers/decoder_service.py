@@ -86,7 +86,12 @@ def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operati
 def layout_of(copies: Replicas, row: int) -> dict[str, Any]:
     """How a replica is spread, and what its cache is kept in."""
     layout = copies.layout(row)
-    return {"kv_precision": copies.kv_precision(row), "layout": layout.label, "ranks": Ranks.made_of(layout)}
+    return {
+        "kv_precision": copies.kv_precision(row),
+        "layout": layout.label,
+        "ranks": Ranks.made_of(layout),
+        "drafts": copies.drafts(row),
+    }
 
 
 SERVICE = ServiceKind(ServePlan, Deployment, of_plan, of_row)

@@ -13,6 +13,7 @@ import numpy as np
 from gpufleet.api.demands import length_rows
 from gpufleet.api.engine_starts import checked_start
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
+from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
@@ -28,6 +29,7 @@ from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.speculation import EAGLE3
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible
@@ -88,6 +90,7 @@ def configured(
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
         own_runs_note(engine, arch.name, [(gpu.accelerator.name, weights.name, layout)]),
+        *remarks_on_drafts(engine, arch),
     ]
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
@@ -95,9 +98,31 @@ def configured(
         Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default"),
         Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
         Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
+        *drafted_rows(engine),
         *link_rows(tables, gpu.accelerator, layout, instance),
     )
     return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+
+
+def drafted_rows(engine: EngineProfile) -> list[Input]:
+    """What the engine drafts, and what a step of it yields."""
+    if engine.drafts is None:
+        return []
+    found = engine.constants["accepted_length"]
+    ends = "" if found.low == found.high else f" ({found.low:.2f} to {found.high:.2f})"
+    value = f"{engine.drafts.label}, {found.value:.2f}{ends} tokens a step: {found.source}"
+    return [Input(name="drafts", value=value, origin="given")]
+
+
+def remarks_on_drafts(engine: EngineProfile, arch: Architecture) -> list[str]:
+    """What was assumed of a draft whose shape nobody stated."""
+    if engine.drafts is None or engine.drafts.method != EAGLE3 or arch.draft is None or arch.draft.model is None:
+        return []
+    head = arch.draft.model
+    return [
+        f"The EAGLE-3 head is taken as one layer of {num_parameters(head) / 1e9:.2g}B parameters in 16 bits; it has to "
+        "be trained for this model"
+    ]
 
 
 def as_said(inputs: Iterable[Input], asked: CopyQuestion) -> list[Input]:

@@ -26,6 +26,7 @@ from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
 from gpufleet.api.remarks import remarks_on_load
+from gpufleet.api.speculating import drafting, with_draft, without_drafts
 from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
@@ -37,6 +38,7 @@ from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
@@ -51,6 +53,7 @@ from gpufleet.optimize.estimate import (
     Load,
     solve_estimate,
 )
+from gpufleet.performance.uncertainty import drafted_log
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
 from gpufleet.questions.words import refuse_out_of_range
@@ -95,17 +98,20 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     model = asked.model
     read = model_asked(model, shipped_architecture)
     start = started_of(asked)
-    arch = started_for(with_images(read, asked.images), start)
+    arch = with_draft(started_for(with_images(read, asked.images), start), asked)
     named, said_version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    profile = measured_engine(started_engine(engine, said_version, start), asked.calibration)
+    started = measured_engine(started_engine(engine, said_version, start), asked.calibration)
+    profile = drafting(started, arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     version, formats = notes_on_version(engine, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
+        if profile.drafts is not None:
+            raise UsageError("drafts are not known of pools", expected="--gpus with --speculate")
         if asked.peer_to_peer is not None:
             raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
@@ -122,13 +128,32 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         asked.peer_to_peer,
         lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
     )
-    notes = [*replica.notes, *peers, *version, *remarks_on_load(question, solution)]
+    drafts = gain_of_drafts(
+        profile, solution, lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False)
+    )
+    notes = [*drafts, *replica.notes, *peers, *version, *remarks_on_load(question, solution)]
     rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
     inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
     if asked.explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer
+
+
+def gain_of_drafts(
+    engine: EngineProfile, solution: EstimateSolution, otherwise: Callable[[], ServingEstimate]
+) -> list[str]:
+    """What drafts gain or lose of the time per token; `otherwise` estimates without them."""
+    if engine.drafts is None or solution.serving is None:
+        return []
+    plain_s, drafted_s = otherwise().tpot_s.value, float(solution.serving.tpot_s[0])
+    faster, slower = np.exp(drafted_log(solution.model.candidates))[:, 0]
+    gain, low, high = (plain_s / drafted_s * ratio for ratio in (1.0, 1.0 / slower, faster))
+    verdict = "Drafts pay" if low >= 1 else "Drafts lose; start it without them" if high <= 1 else "Drafts may lose"
+    return [
+        f"{verdict}: {gain:.2f} times the tokens/s of a user ({low:.2f} to {high:.2f}), who waits "
+        f"{duration(plain_s)} for a token without"
+    ]
 
 
 def pools_instead(

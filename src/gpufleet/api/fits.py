@@ -13,6 +13,7 @@ from gpufleet.api.engine_starts import checked_start, started_for, started_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
+from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
@@ -66,7 +67,8 @@ def fit(
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
     start = started_of(asked)
-    arch = started_for(with_images(read_model(str(asked.model), shipped_architecture), asked.images), start)
+    read = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
+    arch = with_draft(started_for(read, start), asked)
     named, version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     usual = asked.context if "context" in asked.said else min(asked.context, arch.max_model_len or math.inf)
@@ -79,7 +81,7 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=versioned.started_with(checked_start(versioned, start)),
+        engine=drafting(versioned.started_with(checked_start(versioned, start)), arch, asked),
         weights=weight_format(arch, asked.precision),
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=context_tokens,
@@ -174,6 +176,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
     limits = [name for name in STARTED if isinstance(getattr(asked, name, None), (int, float))]
+    drafts = [] if q.engine.drafts is None else [("drafts", q.engine.drafts.label, "given")]
     rows = [
         ("model", q.arch.name, "given"),
         ("gpus", f"{q.accelerator.name}:{q.num_gpus}", "given"),
@@ -183,6 +186,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
+        *drafts,
         *((name, as_said(getattr(asked, name)), asked.origin(name)) for name in limits),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

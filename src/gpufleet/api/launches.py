@@ -11,10 +11,12 @@ import numpy as np
 
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
-from gpufleet.deploy.launch import Replica, launch, written_fraction
+from gpufleet.deploy.launch import NO_CHECKPOINT, Replica, launch, written_fraction
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.speculation import DRAFT_MODEL, EAGLE3
 from gpufleet.files import is_folder
 from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.optimize.told_limits import fractions_of, longest_taken, of_free, stated_fraction, step_tokens
@@ -136,6 +138,7 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
             host_architecture=q.accelerator.host_architecture,
             sequences=most_sequences if q.batch is None else math.ceil(q.batch),
             flags=engine_flags(q.engine.name, q.engine.version),
+            draft_checkpoint=draft_checkpoint(q.engine, q.arch),
         )
     )
 
@@ -169,7 +172,17 @@ def replica_of(
         sequences=max(math.floor(most_sequences), 1),
         replicas_per_machine=replicas_per_machine,
         flags=engine_flags(engine.name, engine.version),
+        draft_checkpoint=draft_checkpoint(engine, arch),
     )
+
+
+def draft_checkpoint(engine: EngineProfile, arch: Architecture) -> str | None:
+    """What a draft is loaded from: a model by its hub id, or a head of which nobody said where it lies."""
+    how = engine.drafts
+    if how is None or how.method not in (EAGLE3, DRAFT_MODEL):
+        return None
+    named = checkpoint_of(how.draft_model, hub_id) if how.draft_model else None
+    return named or f"{NO_CHECKPOINT}/{how.draft_model or f'{arch.name}-{EAGLE3}'}"
 
 
 class Checkpoint(TypedDict):

@@ -23,6 +23,7 @@ from gpufleet.api.machine_notes import doubts_of, said_of_prices, supply_notes
 from gpufleet.api.market import best_on_spot, missing_prices
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.serve_questions import Prepared, choices_of, prepare, quality_costs, understood
+from gpufleet.api.speculating import drafts_told, without_drafts
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
@@ -102,9 +103,24 @@ def answered(prepared: Prepared) -> ServeAnswer:
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
     beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
-    had = [*supply_notes(whole.deployments, tables, request.easily_had), *own_runs_notes(question, whole)]
+    had = [
+        *drafts_notes(prepared, plan),
+        *supply_notes(whole.deployments, tables, request.easily_had),
+        *own_runs_notes(question, whole),
+    ]
     whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
+
+
+def drafts_notes(prepared: Prepared, plan: ServePlan) -> list[str]:
+    """What drafts yield, and what the cheapest machines cost without them."""
+    request, question = prepared.request, prepared.question
+    if question.model.arch.draft is None:
+        return []
+    plain, arch = without_drafts(request), replace(question.model.arch, draft=None)
+    others = replace(question, model=Decoder(arch, choices_of(plain, arch, prepared.tables)))
+    ranked = solve_serve(others, prepared.calibration).ranked
+    return drafts_told(question.model.choices.palette.engines, plan.answer, ranked[0].usd_per_hour if ranked else None)
 
 
 def own_runs_notes(question: WriterQuestion, plan: ServePlan) -> list[str]:

@@ -17,6 +17,7 @@ from gpufleet.api.demands import (
 from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
+from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras, version_notes
@@ -98,9 +99,9 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path, with its images and its longest request."""
+    """The model of a request, read where it is a name or a path, with its images, longest request and draft."""
     arch = with_images(model_asked(request.model, shipped_architecture), request.images)
-    return started_for(arch, started_of(request))
+    return with_draft(started_for(arch, started_of(request)), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -127,7 +128,8 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
     weights = with_fp16_twins(formats_allowed(arch, request), FP16)
-    engines = engines_allowed(request)
+    plain = engines_allowed(request)
+    engines = plain if arch.draft is None else (*plain, *(drafting(engine, arch, request) for engine in plain))
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
@@ -208,7 +210,7 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
 
 def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
     """Engines, weights and KV cache that are allowed."""
-    engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
+    engines = ", ".join(dict.fromkeys(f"{e.name} ({e.version_era})" for e in palette.engines))
     return [
         ("engine", "engine", engines, request.engine),
         ("weights", "precision", names(palette.weight_formats), request.precision or request.allow_lower_precision),

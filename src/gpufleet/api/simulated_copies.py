@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpufleet.api.configured import as_said, configured, measured_engine, started_engine
 from gpufleet.api.engine_starts import started_for, started_of
+from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
@@ -22,7 +23,7 @@ from gpufleet.inputs.model_config import model_asked
 from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion as CopyQuestion
-from gpufleet.questions.fields import STARTED, WriterRequest
+from gpufleet.questions.fields import SPECULATED, STARTED, WriterRequest
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment
@@ -48,7 +49,7 @@ def copy_of(
     """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
-    arch = started_for(model_asked(a.model, shipped_architecture), started_of(a))
+    arch = with_draft(started_for(model_asked(a.model, shipped_architecture), started_of(a)), a)
     name, number = gpus_said(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
@@ -69,14 +70,15 @@ def copy_of(
 def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
-    return measured_engine(
-        started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked)), asked.calibration
-    )
+    started = started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked))
+    return drafting(measured_engine(started, asked.calibration), arch, asked)
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:
     """A copy as a deployment has it; its engine is started as its plan was asked, where nothing else is said."""
     planned = {} if request is None else {name: getattr(request, name) for name in STARTED}
+    if answer.drafts is None:
+        planned = {name: value for name, value in planned.items() if name not in SPECULATED}
     started = {name: value for name, value in planned.items() if value is not None and getattr(asked, name) is None}
     ranks = answer.ranks
     assert ranks is not None, "plans of models that write say their ranks"

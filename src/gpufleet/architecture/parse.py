@@ -15,6 +15,8 @@ from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.errors import UsageError
 
 LOADED_IN_16_BITS = "stored in 32 bits, planned in 16 as engines load it: the command says --dtype"
+PREDICTORS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "mtp_transformer_layers")
+"""What configs call the number of modules that predict tokens beyond the next."""
 TEXT_PART_ONLY = "text model only: the vision part is not counted"
 _KEEP_TEXT_OUTSIDE = ("qwen2_vl", "qwen2_5_vl")
 _HELD_OUTSIDE = ("quantization_config", "torch_dtype", "dtype", "tie_word_embeddings")
@@ -42,7 +44,8 @@ def parse_architecture(config: Mapping[str, object], name: str) -> Architecture:
     weights = weight_format_of(text, architecture)
     narrowed = (LOADED_IN_16_BITS,) if weights.is_narrowed else ()
     notes = (*architecture.notes, *narrowed, *(() if tower else notes), *doubts(read))
-    return replace(architecture, weights=weights, notes=notes, vision=tower)
+    predictors = fields.optional_count(*PREDICTORS) or 0
+    return replace(architecture, weights=weights, notes=notes, vision=tower, num_predictors=predictors)
 
 
 def _vision_tower(config: Mapping[str, object], text: Mapping[str, object], name: str) -> VisionTower | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from gpufleet.deploy.drafts import draft_notes, sglang_drafts, tensorrt_llm_drafts, vllm_drafts
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.engine_flags import EngineFlags
@@ -35,6 +36,7 @@ class Replica:
     `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
     `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
     `flags` are those of the engine's version, to which the command is held; None where no table has them.
+    `draft_checkpoint`: what a draft is loaded from, where it is not the model's own or the text.
     """
 
     model: str
@@ -53,6 +55,7 @@ class Replica:
     sequences: int | None = None
     replicas_per_machine: int | None = None
     flags: EngineFlags | None = None
+    draft_checkpoint: str | None = None
 
     @property
     def start(self) -> EngineStart:
@@ -166,6 +169,7 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--enable-chunked-prefill": r.start.chunks_prompts,
         "--no-enable-chunked-prefill": r.start.chunks_prompts is False,
         "--enforce-eager": r.start.enforce_eager,
+        **vllm_drafts(r.engine.drafts, r.draft_checkpoint),
     }
     return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
 
@@ -205,6 +209,7 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--disable-cuda-graph": r.start.enforce_eager,
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
+        **sglang_drafts(r.engine.drafts, r.draft_checkpoint),
     }
     return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
 
@@ -248,6 +253,7 @@ def tensorrt_llm_options(r: Replica) -> str:
     lines += ["enable_chunked_prefill: true"] if is_cut or r.start.chunks_prompts else []
     lines += ["cuda_graph_config: null"] if r.start.enforce_eager else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
+    lines += tensorrt_llm_drafts(r.engine.drafts, r.draft_checkpoint)
     cache = [f"  dtype: {r.kv.name}"] if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM else []
     cache += [f"  tokens_per_block: {r.start.block_tokens}"] if r.start.block_tokens else []
     if cache:
@@ -313,6 +319,7 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *draft_notes(replica.engine.drafts, replica.engine.name, replica.draft_checkpoint),
             *version_notes(replica),
             *neighbour_notes(replica),
         ],

@@ -208,6 +208,21 @@ class VisionTower:
 
 
 @dataclass(frozen=True)
+class Draft:
+    """What proposes tokens that a model then verifies, several in one step.
+
+    `model` proposes one token in each of its passes; None where text that was there before is looked up. Where it
+    `shares_vocabulary` the model lends it embedding and head, and where it `shares_format` it is kept in the format of
+    the model's weights, else in 16 bits.
+    """
+
+    method: str
+    model: Architecture | None = None
+    shares_vocabulary: bool = False
+    shares_format: bool = False
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A decoder language model.
 
@@ -216,8 +231,9 @@ class Architecture:
     differs from the hidden size (OPT-350M). `residual_streams` copies of the hidden state run beside each other
     (hyper-connections of DeepSeek-V4). `is_assumed` marks a family that is only read by its usual fields. `notes` say
     what was left out or assumed; `images` are those of a question's prompts, `max_model_len` the tokens of the longest
-    request for which its engine is started (None: for what is asked). The order of blocks is not kept: layers
-    are interchangeable for counting.
+    request for which its engine is started (None: for what is asked). `num_predictors` are modules of the checkpoint
+    that predict tokens beyond the next, `draft` what an engine drafts with. The order of blocks is not kept: layers are
+    interchangeable for counting.
     """
 
     name: str
@@ -237,6 +253,8 @@ class Architecture:
     max_model_len: int | None = None
     residual_streams: int = 1
     is_assumed: bool = False
+    num_predictors: int = 0
+    draft: Draft | None = None
 
     def __post_init__(self) -> None:
         require_positive(

@@ -95,6 +95,31 @@ class Candidates:
         return np.asarray(self.attention_dp * self.micro_batches, dtype=np.float64)
 
     @property
+    def verified_tokens(self) -> FloatArray:
+        """Tokens of each sequence that a step of decoding works on: its next one, and those that were drafted."""
+        return self.engine_figure("verified_tokens", 1.0)
+
+    @property
+    def draft_passes(self) -> FloatArray:
+        """Passes of a draft in each step of decoding, one for each token of a sequence that it proposes in a row."""
+        return self.engine_figure("draft_passes", 0.0)
+
+    @property
+    def caches_per_sequence(self) -> FloatArray:
+        """Reads of the cache of a sequence in a step: one, or one for each token that is verified apart."""
+        return np.where(self.engine_figure("verifies_apart", 0.0) > 0, self.verified_tokens, 1.0)
+
+    @cached_property
+    def drafts_any(self) -> bool:
+        """Whether any engine drafts tokens."""
+        return any(engine.drafts is not None for engine in self.palette.engines)
+
+    @property
+    def tokens_per_step(self) -> FloatArray:
+        """Tokens that a step of decoding gives each sequence on average: more than one where drafts are accepted."""
+        return self.engine_figure("accepted_length", 1.0)
+
+    @property
     def moe_tp(self) -> IntArray:
         """Parts that each routed expert is cut into."""
         return self.devices_per_stage // self.ep

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.own_stack import OwnStack
+from gpufleet.domain.speculation import Speculation
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
 
@@ -16,6 +17,9 @@ CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 
 NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
 """What writes the input of a product."""
+
+OF_DRAFTS = ("verified_tokens", "draft_passes", "accepted_length")
+"""Tokens of a sequence that a step works on where an engine drafts, passes of the draft, tokens that it yields."""
 
 STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 """Tokens of a step that an engine which is not told chooses by its card or its version."""
@@ -181,9 +185,9 @@ class EngineProfile:
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
     engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU,
-    `start` how it is started;
-    `hosts` its images for other CPUs than x86. `splits_by_layer`: over several GPUs it gives
-    each a run of layers, unless told otherwise, which work one after the other.
+    `start` how it is started; `hosts` its images for other CPUs than x86; `drafts` says how it drafts tokens, where it
+    does. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one
+    after the other.
     """
 
     name: str
@@ -222,6 +226,7 @@ class EngineProfile:
     version: str | None = None
     own: OwnStack | None = None
     start: EngineStart = EngineStart()
+    drafts: Speculation | None = None
 
     def with_native_sampler(self) -> EngineProfile:
         """The engine without FlashInfer, where PyTorch sorts the logits in more memory; itself where it always does."""
@@ -278,6 +283,19 @@ class EngineProfile:
         unknown = Sourced(0.0, "", "how the engine is started")
         own = {name: exactly(self.constants.get(name, unknown), value) for name, value in figures.items()}
         return replace(self, constants={**self.constants, **own})
+
+    def drafting(self, how: Speculation, accepted: Sourced) -> EngineProfile:
+        """The engine with tokens drafted in each step, which then yields `accepted`, its own included."""
+        if not how.num_tokens:
+            return self
+        counts = {"verified_tokens": how.verified_tokens, "draft_passes": how.num_tokens}
+        said = {name: Sourced(float(count), "1", "what was asked for") for name, count in counts.items()}
+        return replace(self, constants={**self.constants, **said, "accepted_length": accepted}, drafts=how)
+
+    def without_drafts(self) -> EngineProfile:
+        """The engine that drafts nothing."""
+        left = {name: figure for name, figure in self.constants.items() if name not in OF_DRAFTS}
+        return replace(self, constants=left, drafts=None) if self.drafts else self
 
     def mixing_prompts(self) -> EngineProfile:
         """The engine with prompts and decoding in the same steps, in which clients fall out of step."""

@@ -28,6 +28,17 @@ def sampler_bytes(engine: EngineMemory, arch: Architecture, rows: Floats, tokens
     return logits.plus(engine.sampler_hidden_copies.scaled(BYTES_PER_ACTIVATION * tokens * arch.hidden_size))
 
 
+def verified_bytes(engine: EngineMemory, arch: Architecture, sequences: Floats, tokens: Floats) -> Band:
+    """Copies of the logits of drafted tokens that a step verifies, beside those of one token a sequence.
+
+    min((verified - 1) x sequences, tokens of a step) x vocabulary x verified_logit_bytes   [bytes]
+    Source: vllm pull/48037, 48630: 4.1 GiB in fp32 of Qwen3-8B with 7 drafted on H100, in parts since July 2026.
+    """
+    drafted = (engine.verified_tokens - 1.0) * np.minimum(sequences, engine.drafted_sequences)
+    rows = np.minimum(drafted, tokens)
+    return Band.exact(cast(Floats, rows * arch.vocab_size * engine.verified_logit_bytes))
+
+
 def mlp_elements_per_token(block: Block, hidden_size: int, tp: Ints, moe_tp: Ints) -> Floats:
     """Elements that the feed-forward buffers of one layer hold per token on one rank.
 
@@ -147,7 +158,7 @@ def activation_bytes_per_device(
     rows = sampled_rows(engine, sequences, prompt, context_tokens)
     moe_tp = tp * attention_dp // ep
     forward = forward_bytes(engine, arch, tokens, tp, moe_tp)
-    sampler = sampler_bytes(engine, arch, rows, tokens)
+    sampler = sampler_bytes(engine, arch, rows, tokens).plus(verified_bytes(engine, arch, sequences, tokens))
     peak = forward.larger_of(sampler).plus(forward.smaller_of(sampler).scaled(engine.peaks_add))
     of_text = peak.plus(moe_workspace_bytes(engine, arch, tokens, moe_tp))
     return of_text.larger_of(vision_bytes(engine, arch, tp)).plus(held_reduction_bytes(engine, arch, tokens, tp))

@@ -18,6 +18,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
+from gpufleet.memory.drafts import draft_kv_bytes_per_sequence, draft_weights_bytes
 from gpufleet.memory.graphs import after_pool_bytes, graph_bytes_per_device
 from gpufleet.memory.kv import (
     kv_bytes_per_sequence_per_device,
@@ -210,6 +211,9 @@ def held_bytes(arch: Architecture, weights: AnyFormat, engine: EngineMemory, dem
     d = demand
     counted = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
     loaded = loaded_weights_bytes(arch, weights, engine, d, counted)
+    if arch.draft is not None:
+        drafts = draft_weights_bytes(arch, weights, engine.draft_passes, d.tp, d.ep, d.attention_dp)
+        counted, loaded = counted + drafts, loaded.plus(Band.exact(drafts))
     overhead = overhead_bytes(engine, d.num_devices)
     graphs = graph_bytes_per_device(engine, arch, d.tp, d.pp, d.attention_dp)
     held = HeldBytes(counted, loaded, overhead, graphs, None)
@@ -243,6 +247,9 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
     d = demand
     step = held.step or step_bytes(arch, engine, d, held)
     taken, per_sequence = step.taken, pool_bytes_per_sequence(arch, engine, d)
+    if arch.draft is not None:
+        of_draft = draft_kv_bytes_per_sequence(arch, engine, d.kv_bytes_per_element, d.context_tokens, d.tp)
+        per_sequence = per_sequence + of_draft
     startup = startup_bytes(arch, engine, d, per_sequence)
     needed = np.maximum((1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence, startup)
     pool = pool_for(step.pools, engine, needed)
@@ -459,6 +466,7 @@ def memory_terms(
     """Every part of one replica's budget with its formula and the numbers put in."""
     return [
         *weights_terms(arch, weights, layout),
+        *_draft_terms(arch, weights, engine, layout),
         *_loading_terms(engine, budget),
         _activation_term(arch, engine, budget),
         _overhead_term(engine, layout, budget),
@@ -486,6 +494,16 @@ def _activation_term(arch: Architecture, engine: EngineProfile, budget: MemoryBu
         formula += ", or the largest image: patches x 2 B x (3 patch elements + 2 MLP width / tp + copies h)"
         inputs += f", {arch.vision.largest_image_tokens * arch.vision.patches_per_token} patches"
     return _judged("activations", budget.activation_bytes, formula, inputs, engine, logit)
+
+
+def _draft_terms(arch: Architecture, weights: WeightFormat, engine: EngineProfile, layout: Layout) -> list[Term]:
+    """Weights of what drafts; nothing where no model does."""
+    if arch.draft is None or arch.draft.model is None or engine.drafts is None:
+        return []
+    passes = engine.drafts.num_tokens
+    size = float(draft_weights_bytes(arch, weights, passes, layout.tp, layout.ep, layout.attention_dp))
+    formula = "parameters / tp x bytes, of the module alone where it shares the model's vocabulary"
+    return [Term("draft weights", size, "bytes", formula, arch.draft.model.name, "", Grade.TRANSFERRED)]
 
 
 def _loading_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:

@@ -35,6 +35,8 @@ ZERO_WHERE_ABSENT = (
     "least_state_bytes",
     "graphs_in_fraction",
     "raised_pool_ratio",
+    "draft_passes",
+    "verified_logit_bytes",
 )
 """Rules that only some engines or versions have."""
 
@@ -76,6 +78,8 @@ class EngineMemory:
     of the overhead that the profile sees (none before vLLM 0.2.5), `held_reductions` the share of a step's all-reduced
     tensors that are not freed before it is read (vLLM 0.2.5). `vision_hidden_copies` is 0 where no image is profiled.
 
+    `draft_passes` are those of a draft in a step, which then verifies `verified_tokens` of each sequence, of up to
+    `drafted_sequences` unless told otherwise, and keeps `verified_logit_bytes` of a logit of each.
     `piece_graph_tokens` and `decode_graph_tokens` are the largest steps for which graphs are captured, in pieces and
     whole, every `wide_graph_step` above 256; `graph_batch` the largest where the card decides (SGLang). `startup_bytes`
     are taken before free memory is first read, and so lie beside the fraction. `linked_gpus` joins the card's own link.
@@ -107,6 +111,10 @@ class EngineMemory:
     least_state_bytes: Floats
     graphs_in_fraction: Floats
     raised_pool_ratio: Floats
+    draft_passes: Floats
+    verified_tokens: Floats
+    verified_logit_bytes: Floats
+    drafted_sequences: Floats
     seen_overhead: Floats
     max_batch: Floats
     prefill_budget_tokens: Floats
@@ -140,6 +148,7 @@ class EngineMemory:
         device_bytes = accelerator.memory_bytes - driver.expected
         max_batch, prefill_budget_tokens = batch_limits(engine, accelerator)
         fraction, largest = memory_fractions(engine, accelerator)
+        verified = _optional(engine, "verified_tokens", 1.0)
         rare: dict[str, Any] = {name: _optional(engine, name) for name in ZERO_WHERE_ABSENT}
         rare |= {name: _optional_band(engine, name) for name in NOTHING_WHERE_ABSENT}
         return cls(
@@ -163,7 +172,9 @@ class EngineMemory:
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
             least_unchunked_tokens=least_unchunked_tokens(engine, prefill_budget_tokens),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
-            states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
+            states_per_sequence=_optional(engine, "states_per_sequence", 1.0) + verified - 1.0,
+            verified_tokens=verified,
+            drafted_sequences=_optional(engine, "drafted_sequences", math.inf),
             seen_overhead=_optional(engine, "seen_overhead", 1.0),
             driver_bytes=driver,
             communication_bytes=communication_bytes(engine, accelerator),

@@ -237,7 +237,8 @@ def layout_of(c: Candidates) -> Layout:
 
 
 def least_token_s(model: StepModel) -> float:
-    """Seconds that no decode step of the one candidate beats."""
+    """Seconds that no token of the one candidate beats: a decode step's, which may yield all that are drafted."""
     c, palette = model.candidates, model.candidates.palette
     bandwidth_bytes_per_s = palette.accelerators[c.accelerator[0]].bandwidth_bytes_per_s
-    return fastest_token_s(model.arch, palette.weight_formats[0], layout_of(c), bandwidth_bytes_per_s)
+    floor_s = fastest_token_s(model.arch, palette.weight_formats[0], layout_of(c), bandwidth_bytes_per_s)
+    return floor_s / float(c.verified_tokens[0])

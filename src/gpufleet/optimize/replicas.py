@@ -260,8 +260,15 @@ def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) ->
 
 
 def describe(candidates: Candidates, row: int) -> str:
-    """A candidate in words: 4x L40S TP4 bf16."""
+    """A candidate in words: 4x L40S TP4 bf16, and what it drafts with."""
     c = candidates
     gpu, weights = c.palette.accelerators[c.accelerator[row]], c.palette.weight_formats[c.weight_format[row]]
     layout = Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
-    return f"{layout.num_devices}x {gpu.name} {layout.label} {weights.name}"
+    drafts = drafts_of(c, row)
+    return f"{layout.num_devices}x {gpu.name} {layout.label} {weights.name}{f' {drafts}' if drafts else ''}"
+
+
+def drafts_of(candidates: Candidates, row: int) -> str | None:
+    """What drafts tokens for a candidate, and how many a step."""
+    how = candidates.palette.engines[candidates.engine[row]].drafts
+    return how.label if how else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +22,8 @@ from gpufleet.simulate.step_table import step_table
 POLL_WAIT_OF_ITS_OWN = 0.5
 """Share of a polling interval that a request waits in the simulator; the closed form fits it."""
 WHOLE_PROMPTS_TOKENS = 1 << 20
+STEPS_MET = 1.5
+"""Steps that a request meets before its first token: half of the one under way, and its own."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def simulated_copy(
     memory = MemoryModel.build(arch, candidates)
     rules = engine_rules(model, memory, held, Client() if client is None else client)
     budget = min(rules.step_tokens // rules.groups, int(max(held.longest_tokens, 1)) * rules.largest_batch)
-    return Copy(rules, step_table(model, rules.largest_batch, held.longest_tokens, budget))
+    table = step_table(model, rules.largest_batch, held.longest_tokens, budget)
+    return Copy(rules, replace(table, decode_s=table.decode_s / float(candidates.tokens_per_step[0])))
 
 
 def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Client) -> EngineRules:
@@ -70,7 +74,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
     block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
     groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
     num_blocks = max(int(kv_tokens(memory, held)) // block_tokens, 1)
-    late = float(late_steps(c)[0]) if client.late_steps is None else client.late_steps
+    late = steps_of_one_token(c, float(late_steps(c)[0]) if client.late_steps is None else client.late_steps)
     late += (known("poll_wait_ratio") - POLL_WAIT_OF_ITS_OWN) * max(float(client.poll_interval_steps) - 1, 0.0)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
@@ -102,6 +106,16 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         batch_wait_tokens=int(client.batch_wait_ratio * step_tokens(memory, held)) * groups,
         longest_tokens=int(model.arch.taken_tokens),
     )
+
+
+def steps_of_one_token(candidates: Candidates, late: float) -> float:
+    """Steps by which first tokens are late, where the simulator plays a step of drafts as one for each token it yields.
+
+    late a + 3 / 2 (a - 1)   a: tokens that a step yields   Half of a step is under way when a request comes, and its
+    own takes a whole one; played apart, both are a-th parts.
+    """
+    yields = float(candidates.tokens_per_step[0])
+    return late * yields + STEPS_MET * (yields - 1)
 
 
 def short_by_bytes(arch: Architecture, candidates: Candidates, held: Held) -> float:

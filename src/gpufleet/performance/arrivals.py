@@ -112,8 +112,9 @@ def met_by_arrivals(
     running, service_s = finds_others(batch), prompt_service_s(model, at)
     squared_variation = squared_variation * by_length(service_s, at.launch_extra_s) ** 2
     others_s, each_per_s = running * step_s, rate / c.num_groups
+    beside = rules.own_steps * batch * c.verified_tokens / c.num_groups
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
-    room = rules.room_beside(room, rules.own_steps * batch / c.num_groups, lengths.input_tokens)
+    room = rules.room_beside(room, beside, lengths.input_tokens)
     steps = lengths.input_tokens / np.maximum(room, 1.0)
     load = np.minimum(each_per_s * service_s * at.prompts.stalls, MOST_BUSY_RATIO)
     full_s = service_s + rules.own_steps * others_s * steps
@@ -135,7 +136,8 @@ def met_by_arrivals(
         squared_variation=squared_variation,
         prompt_load_ratio=load,
         queue_ratio=full_load,
-        full_step_s=np.where(rules.own_steps > 0, step_s + service_s / np.maximum(steps, FEWEST), np.inf),
+        full_step_s=np.where(rules.own_steps > 0, step_s + service_s / np.maximum(steps, FEWEST), np.inf)
+        / c.tokens_per_step,
         late_s=rules.late_steps * step_s * share_of_others(batch) + stream_s * batch,
         late_variance=stream_s**2 * batch,
     )

@@ -75,7 +75,7 @@ class Heads:
 
 @dataclass(frozen=True)
 class DecodeAttention(KernelGroup):
-    """Attention of new tokens over the KV cache.
+    """Attention of new tokens over the KV cache; several of a sequence read it once, as so many times the heads would.
 
     `cache_bytes_per_s`: second-level cache of the devices whose engine reads keys and values anew for each query head,
     or memory over the passes of one that writes them out for each; infinite where its kernel reads them once for all
@@ -111,8 +111,8 @@ class DecodeAttention(KernelGroup):
 
     def _over_cache_s(self, at: StepTokens) -> FloatArray:
         context = self._context(at)
-        coordinates = (log2(at.decoding * self.heads.num_kv_heads), log2(context), *self.heads.log_shape)
-        roofline_s = self.roofline.seconds_in(at.decoding, at.decoding * context)
+        coordinates = (log2(at.caches * self.heads.num_kv_heads), log2(context), *self.heads.log_shape)
+        roofline_s = self.roofline.seconds_in(at.caches, at.caches * context)
         return curve_s(self.at_heads.decode, roofline_s, coordinates)
 
     def _window_factor(self, at: StepTokens) -> Floats:
@@ -120,7 +120,7 @@ class DecodeAttention(KernelGroup):
         if isinstance(h.any_window_tokens, float):
             return 1.0
         context = at.decode_context_tokens
-        return window_factor(self.at_heads.window, at.decoding, h.num_kv_heads, h.head_dim, context, h.window_tokens)
+        return window_factor(self.at_heads.window, at.caches, h.num_kv_heads, h.head_dim, context, h.window_tokens)
 
     @cached_property
     def _reads_per_head(self) -> bool:
@@ -129,7 +129,7 @@ class DecodeAttention(KernelGroup):
     def read_per_head_s(self, at: StepTokens) -> FloatArray:
         """Keys and values that every query head reads for itself; 0 where they share them   [s]."""
         h, kv_bytes = self.heads, self.curves.decode.bytes_per_element
-        read = decode_bytes(at.decoding, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
+        read = decode_bytes(at.caches, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
         return np.asarray(read / self.cache_bytes_per_s)
 
     def is_executed(self, at: StepTokens) -> BoolArray:
@@ -139,12 +139,12 @@ class DecodeAttention(KernelGroup):
     def work(self, at: StepTokens) -> Work:
         """The cache read once."""
         h, context, kv_bytes = self.heads, self._context(at), self.curves.decode.bytes_per_element
-        shape = {"sequences": at.decoding, "heads": h.num_heads, "kv heads": h.num_kv_heads, "head size": h.head_dim}
+        shape = {"sequences": at.caches, "heads": h.num_heads, "kv heads": h.num_kv_heads, "head size": h.head_dim}
         return Work.on_device(
             self.curves.decode,
             {**shape, "context": context},
-            decode_flop(at.decoding, h.num_heads, h.head_dim, context),
-            decode_bytes(at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, context, kv_bytes),
+            decode_flop(at.caches, h.num_heads, h.head_dim, context),
+            decode_bytes(at.caches, h.num_heads, h.num_kv_heads, h.head_dim, context, kv_bytes),
         )
 
     def curves_of(self, part: int) -> Curves:
@@ -254,7 +254,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class LatentGroup(KernelGroup):
-    """Multi-head latent attention; `num_heads` of one device, as many of the measured width as do the same work."""
+    """Multi-head latent attention; `num_heads` of one device, as many of the measured width as do the same work.
+
+    Tokens of a sequence that are verified together read its cache once, as so many times the heads would.
+    """
 
     curves: LatentAttentionCurves
     num_heads: FloatArray
@@ -290,14 +293,14 @@ class LatentDecode(LatentGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention, see `latent_core_s`; 0 where nothing decodes."""
-        context = self._context(at)
-        roofline_s = self.roofline.seconds_in(at.decoding, at.decoding * context)
-        coordinates = (log2(at.decoding), self.log_heads, log2(context))
+        sequences, context = self._sequences(at), self._context(at)
+        roofline_s = self.roofline.seconds_in(sequences, sequences * context)
+        coordinates = (log2(sequences), self.log_heads, log2(context))
         return np.where(self.is_executed(at), curve_s(self.at_heads.decode, roofline_s, coordinates), 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """The compressed cache read once."""
-        sequences, context, curves = at.decoding, self._context(at), self.curves.decode
+        sequences, context, curves = self._sequences(at), self._context(at), self.curves.decode
         return Work.on_device(
             curves,
             {"sequences": sequences, "heads": self.num_heads, "context": context},
@@ -308,6 +311,10 @@ class LatentDecode(LatentGroup):
     def curves_of(self, part: int) -> Curves:
         """Absorbed decode."""
         return self.curves.decode
+
+    def _sequences(self, at: StepTokens) -> FloatArray:
+        """Those that read a cache of their own: every token that chooses what it reads does."""
+        return at.queries if self.choice else at.caches
 
     def _context(self, at: StepTokens) -> FloatArray:
         context = at.decode_context_tokens
@@ -334,14 +341,14 @@ class LatentAbsorb(LatentGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of both products of each layer, see `absorb_s`; 0 where nothing decodes."""
-        roofline_s = self.roofline.seconds(at.decoding)
-        seconds = curve_s(self.at_heads.absorb, roofline_s, (log2(at.decoding), self.log_heads))
+        roofline_s = self.roofline.seconds(at.queries)
+        seconds = curve_s(self.at_heads.absorb, roofline_s, (log2(at.queries), self.log_heads))
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Both matrices of every head once."""
-        flop, moved_bytes = absorb_flop(at.decoding, self.num_heads), absorb_bytes(at.decoding, self.num_heads)
-        return Work.on_device(self.curves.absorb, {"m": at.decoding, "heads": self.num_heads}, flop, moved_bytes)
+        flop, moved_bytes = absorb_flop(at.queries, self.num_heads), absorb_bytes(at.queries, self.num_heads)
+        return Work.on_device(self.curves.absorb, {"m": at.queries, "heads": self.num_heads}, flop, moved_bytes)
 
     def curves_of(self, part: int) -> Curves:
         """The batched products."""

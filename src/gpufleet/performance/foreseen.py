@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.performance.draft_groups import Drafts
 from gpufleet.performance.kernel_groups import StepGroup
 from gpufleet.performance.step import Found, StepLoad, StepModel, StepParts
 from gpufleet.records import dataclass
@@ -52,6 +53,11 @@ class ForeseenSteps(StepModel):
     def groups(self) -> tuple[StepGroup, ...]:
         """The operators by kernel."""
         return self.asked.groups
+
+    @property
+    def drafts(self) -> Drafts | None:
+        """What the engines draft with."""
+        return self.asked.drafts
 
     @property
     def num_kernels(self) -> FloatArray:

@@ -71,13 +71,13 @@ class StateUpdate(FormulaGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 where nothing decodes."""
         formulas, states = self.formulas.state_space, self.of.state_bytes
-        seconds = state_update_s(formulas, self.bandwidth_bytes_per_s, at.decoding, states)
+        seconds = state_update_s(formulas, self.bandwidth_bytes_per_s, at.states_moved, states)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Every state read and written."""
         shape: dict[str, Floats] = {"sequences": at.decoding, "state bytes": self.of.state_bytes}
-        return self._work(shape, at.decoding * self.of.flop_per_token, 2.0 * at.decoding * self.of.state_bytes)
+        return self._work(shape, at.queries * self.of.flop_per_token, 2.0 * at.states_moved * self.of.state_bytes)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,8 @@ class PassOperations(OperatorGroups):
         always = np.ones(1, dtype=np.bool_)
         return StepTokens(
             decoding=inputs,
+            queries=inputs,
+            caches=inputs,
             decode_context_tokens=np.array(self.context_tokens),
             prefilling=inputs,
             prompt_tokens=np.array(self.tokens),

@@ -40,12 +40,16 @@ AnyCurves = TypeVar("AnyCurves", bound=Curves)
 class StepTokens:
     """What one group of ranks sees of a load, each [..., 1, candidate].
 
-    `counted` holds, along the operator axis, what matrix products and exchanges work on: tokens of the group
-    (TOKENS), sequences that get a next token (HEAD_ROWS), tokens of all groups of a stage (STAGE_TOKENS) and tokens
-    of prompts (PROMPT_TOKENS). `in_flight`: micro-batches that pipeline stages work on at once.
+    `queries` are the tokens of those that decode, one of each or as many as are verified, `caches` what they read: one
+    of each, or of each query where an engine verifies them as sequences of their own. `counted` holds, along the
+    operator axis, what matrix products and exchanges work on: tokens of the group (TOKENS), sequences that get a next
+    token (HEAD_ROWS), tokens of all groups of a stage (STAGE_TOKENS) and tokens of prompts (PROMPT_TOKENS).
+    `in_flight`: micro-batches that pipeline stages work on at once. `drafting`: what a pass of the draft sees.
     """
 
     decoding: FloatArray
+    queries: FloatArray
+    caches: FloatArray
     decode_context_tokens: FloatArray
     prefilling: FloatArray
     prompt_tokens: FloatArray
@@ -54,6 +58,12 @@ class StepTokens:
     is_decoding: BoolArray
     is_prefilling: BoolArray
     has_prefill: bool
+    drafting: StepTokens | None = None
+
+    @property
+    def states_moved(self) -> FloatArray:
+        """Recurrent states that are read and written: read once, written after every token that is verified."""
+        return np.asarray((self.decoding + self.queries) / 2)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ class _Operators(_Linears):
         self.add_stream(POSITIONS, 4 * key * (passes > 0), count)
 
     def _attention(self, mixers: Mapping[Attention, int]) -> None:
-        heads, curves = self._heads(mixers), self.hardware.attention
+        heads, curves = self._heads(mixers, self._queries_per_cache), self.hardware.attention
         decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
         self.others.append(DecodeAttention(decode, curves, heads, cache_bytes_per_s_of(self.candidates, heads)))
         plain = {mixer: count for mixer, count in mixers.items() if not mixer.chooses_tokens}
@@ -235,9 +235,13 @@ class _Operators(_Linears):
         for mixer in (mixer for mixer in mixers if mixer.chooses_tokens):
             self._block_attention(mixer, mixers[mixer])
 
-    def _heads(self, mixers: Iterable[Attention]) -> Heads:
+    @property
+    def _queries_per_cache(self) -> FloatArray:
+        return self.candidates.verified_tokens / self.candidates.caches_per_sequence
+
+    def _heads(self, mixers: Iterable[Attention], queries: Floats = 1.0) -> Heads:
         return Heads(
-            num_heads=np.stack([m.num_heads / self.tp for m in mixers]),
+            num_heads=np.stack([queries * m.num_heads / self.tp for m in mixers]),
             num_kv_heads=np.stack([np.maximum(m.num_kv_heads / self.tp, 1.0) for m in mixers]),
             head_dim=np.array([[(m.head_dim + m.value_dim) / 2] for m in mixers]),
             window_tokens=np.array([[min(m.window_tokens, m.kept_tokens)] for m in mixers]),
@@ -279,8 +283,9 @@ class _Operators(_Linears):
         if mixer.kept_tokens < inf:
             self._sparse_attention(core, mixer.kept_tokens, count)
         else:
+            together = core * self._queries_per_cache
             self.others += [
-                LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, core),
+                LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, together),
                 LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading),
             ]
         self.others.append(LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, absorbed))

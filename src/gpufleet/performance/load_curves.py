@@ -77,7 +77,7 @@ def load_curves_of(
         batch=grid,
         requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,
-        step_s=step_s,
+        step_s=step_s / model.candidates.tokens_per_step[:, None],
         **columns_of(met),
         room_s=waits.wait_s,
         room_ratio=waits.waiting_ratio,

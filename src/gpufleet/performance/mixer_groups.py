@@ -62,14 +62,14 @@ class DeltaUpdate(MixerGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 where nothing decodes."""
-        seconds = update_s(self.rising_curves, at.decoding, self.of.heads, self.of.state_bytes)
+        seconds = update_s(self.rising_curves, at.states_moved, self.of.heads, self.of.state_bytes)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Every state read and written."""
         shape: dict[str, Floats] = {"sequences": at.decoding, "state bytes": self.of.state_bytes}
-        moved_bytes = 2.0 * at.decoding * self.of.state_bytes
-        return Work.on_device(self.curves, shape, at.decoding * self.of.flop_per_token, moved_bytes)
+        moved_bytes = 2.0 * at.states_moved * self.of.state_bytes
+        return Work.on_device(self.curves, shape, at.queries * self.of.flop_per_token, moved_bytes)
 
 
 @dataclass(frozen=True)

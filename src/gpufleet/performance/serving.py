@@ -139,6 +139,11 @@ def admitted_context_tokens(candidates: Candidates, lengths: Lengths) -> FloatAr
     return np.asarray(lengths.input_tokens + reserved * lengths.output_tokens, dtype=np.float64)
 
 
+def output_steps(candidates: Candidates, lengths: Lengths) -> Floats:
+    """Steps of decoding that an answer takes: fewer than its tokens where drafts are accepted   [steps]."""
+    return lengths.output_tokens / candidates.tokens_per_step
+
+
 def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     """A step in which every sequence of `batch` gets a token."""
     return StepLoad(batch, lengths.mean_decode_context_tokens)
@@ -154,7 +159,7 @@ def mixed_load(model: StepModel, batch: FloatArray, lengths: Lengths, coming: Co
 def coming_prompts(
     model: StepModel, batch: FloatArray, lengths: Lengths, client: Client = ANY_CLIENT, chance_s: Floats | None = None
 ) -> ComingPrompts:
-    """Prompts of a group's steps: one for each answer that ends, B / (output_tokens groups) in each on average.
+    """Prompts of a group's steps: one for each answer that ends, B / (output steps x groups) in each on average.
 
     Groups of attention-DP step together; those that wait for each other's prompts have them in the same step.
     `chance_s`: a decode step where they come by chance, and not as answers end: fewer of those that stand apart
@@ -162,7 +167,7 @@ def coming_prompts(
     """
     c, rules = model.candidates, model.once(step_rules)
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
-    per_step, groups = batch / lengths.output_tokens / c.num_groups, c.attention_dp.astype(np.float64)
+    per_step, groups = batch / output_steps(c, lengths) / c.num_groups, c.attention_dp.astype(np.float64)
     at_once, wait = prompts_together(per_step), batch_wait(model, per_step, lengths, client)
     if chance_s is not None and rules.waits_for_host.any():
         one_s = prefill_step_s(model, np.ones(len(c)), lengths)
@@ -173,11 +178,12 @@ def coming_prompts(
 def batch_wait(model: StepModel, per_step: FloatArray, lengths: Lengths, client: Client) -> Floats | None:
     """Steps that the first of some prompts waits for more: `steps_to_fill`; None where nobody asked the engine for it.
 
-    The prompts of (ratio x budget - what decodes) / input_tokens; m output_tokens of a group decode.
+    The prompts of (ratio x budget - what decodes) / input_tokens; m x output steps of a group decode.
     """
     if not client.has_batch_wait:
         return None
-    tokens = client.batch_wait_ratio * model.once(step_rules).room_tokens - per_step * lengths.output_tokens
+    decoding = per_step * output_steps(model.candidates, lengths) * model.candidates.verified_tokens
+    tokens = client.batch_wait_ratio * model.once(step_rules).room_tokens - decoding
     return steps_to_fill(per_step, tokens / lengths.input_tokens, client.batch_wait_steps)
 
 
@@ -201,8 +207,9 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager:
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step; R: its all-reduces, each of which waits for the slowest rank. A negative o_kernel is
     programmatic launch, which hides part of every kernel's fixed time.
-    o_sequence: sampling and bookkeeping of the host for each sequence. o_host: what a host that works while the device
-    waits takes for every further one.
+    o_sequence: sampling and bookkeeping of the host for each sequence, and each token of it that is verified. o_host:
+    what a host that works while the device waits takes for every further one. o_step: with what each pass of a draft
+    takes beside its kernels.
     """
     host = model.once(host_times)
     step_s = host.scale_ratio * kernels_s + host.step_s + host.sequence_s * batch
@@ -232,10 +239,11 @@ class HostTimes:
 def host_times(model: StepModel) -> HostTimes:
     """The fitted constants of each candidate's engine on the kernels of its step."""
     c, known = model.candidates, model.candidates.engine_constant
+    drafting_s = c.engine_figure("draft_pass_s", 0.0) * c.draft_passes if model.drafts else 0.0
     return HostTimes(
         scale_ratio=known("decode_scale_ratio"),
-        step_s=known("step_overhead_s") * c.micro_batches + between_kernels_s(model),
-        sequence_s=known("sequence_overhead_s") / c.attention_dp,
+        step_s=known("step_overhead_s") * c.micro_batches + between_kernels_s(model) + drafting_s,
+        sequence_s=known("sequence_overhead_s") * c.verified_tokens / c.attention_dp,
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0) * model.once(step_rules).host_ratio,
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
@@ -245,7 +253,8 @@ def host_times(model: StepModel) -> HostTimes:
 def between_kernels_s(model: StepModel) -> FloatArray:
     """What launching each kernel adds to a step, and each all-reduce for every further rank that it waits for   [s]."""
     c, known = model.candidates, model.candidates.engine_constant
-    waits = model.arch.num_reductions * (c.tp - 1)
+    reductions = model.arch.num_reductions + (model.drafts.num_reductions if model.drafts else 0)
+    waits = reductions * (c.tp - 1)
     return np.asarray(known("kernel_overhead_s") * model.num_kernels + known("reduction_overhead_s") * waits)
 
 
@@ -284,14 +293,26 @@ def eager_kernel_s(candidates: Candidates) -> FloatArray:
     return np.asarray(candidates.engine_constant("eager_kernel_s") * of_format, dtype=np.float64)
 
 
-def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
+def eager_share(model: StepModel, lengths: Lengths, batch: Floats = 0.0) -> FloatArray:
     """Share of a request's decode steps whose context is longer than the engine's CUDA graphs were recorded for   [1].
 
-    clip((input + output - longest) / output, 0, 1); engines without graphs record 0 tokens.
+    clip((input + output - longest) / output, 0, 1); engines without graphs record 0 tokens. All of them where drafts
+    make a step of more tokens than any graph was recorded for.
     """
     longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
     beyond = lengths.input_tokens + lengths.output_tokens - longest
-    return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
+    share = np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0)
+    return np.where(drafts_beyond_graphs(model.candidates, batch), 1.0, share) if model.candidates.drafts_any else share
+
+
+def drafts_beyond_graphs(candidates: Candidates, batch: Floats) -> BoolArray:
+    """Where the tokens that a group verifies are more than graphs were recorded for, which count tokens and not drafts.
+
+    vLLM records up to 512 tokens of a step whatever is drafted (vllm pull/50488, issues/27325).
+    """
+    c = candidates
+    recorded = c.engine_figure("drafted_graph_tokens", np.inf)
+    return np.asarray((c.verified_tokens > 1) & (batch * c.verified_tokens / c.num_groups > recorded))
 
 
 def phases(
@@ -304,7 +325,7 @@ def phases(
     where a prompt is longer than the budget of a step. They come `by_chance`, at any time, or as answers end.
     """
     decode_s = model.seconds(decode_load(batch, lengths))
-    step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths))
+    step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths, batch))
     prompts = coming_prompts(model, batch, lengths, client, step_s if by_chance else None)
     kernels_s = kernels_of_prompts_s(model, mixed_load(model, batch, lengths, prompts), decode_s)
     extra_s = np.maximum(kernels_s, 0.0) / prompts.together
@@ -320,7 +341,8 @@ def launch_extra_s(
     n: `prompts_in_clumps`, at most 1 + room / input; those that stand apart come together as `coming_prompts` says. A
     prompt that takes several steps waits for the host in each.
     """
-    own, rules = batch / model.candidates.num_groups, model.once(step_rules)
+    own = batch * model.candidates.verified_tokens / model.candidates.num_groups
+    rules = model.once(step_rules)
     tokens = np.minimum(prompts.sharing * lengths.input_tokens + own, rules.room_tokens)
     waited_s = busy_launch_ratio(model.candidates) * prompt_launches_s(model, tokens)
     beside_s = np.maximum(waited_s - rules.own_steps * step_s, 0.0)
@@ -348,7 +370,7 @@ def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> Floa
 def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
     kernels_s = model.seconds(decode_load(batch, lengths))
-    return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
+    return engine_step_s(model, kernels_s, batch, eager_share(model, lengths, batch))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
@@ -400,21 +422,24 @@ def synchrony(model: StepModel, client: Client) -> FloatArray:
 def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
     """Time per output token in continuous batching.
 
-    TPOT = t_decode(B) + (1 - s / 2) (B - 1) / output_tokens x service of a prompt   [s]
+    TPOT = (t_decode(B) + (1 - s / 2) (B - 1) / output x service of a prompt) / accepted   [s]
+    output: steps of an answer, each of which yields `accepted` tokens: 1 where the engine drafts none.
     While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
     lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
     """
     service_s = prompt_service_s(model, at)
-    return among_others_s(at, neighbours(model, batch), lengths, service_s, in_step)
+    return among_others_s(model.candidates, at, neighbours(model, batch), lengths, service_s, in_step)
 
 
-def among_others_s(at: Phases, others: Floats, lengths: Lengths, service_s: FloatArray, in_step: Floats) -> FloatArray:
+def among_others_s(
+    candidates: Candidates, at: Phases, others: Floats, lengths: Lengths, service_s: FloatArray, in_step: Floats
+) -> FloatArray:
     """Time per output token where `others` decode in the same steps, each of which makes room for a prompt in turn.
 
     A step of attention-DP takes as long as that of the group with the longest prompt: `stalls` for each of one's own.
     """
-    met = (1 - np.asarray(in_step) / 2) * others / lengths.output_tokens * at.prompts.stalls
-    return np.asarray(at.decode_step_s + met * service_s, dtype=np.float64)
+    met = (1 - np.asarray(in_step) / 2) * others / output_steps(candidates, lengths) * at.prompts.stalls
+    return np.asarray((at.decode_step_s + met * service_s) / candidates.tokens_per_step, dtype=np.float64)
 
 
 def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
@@ -425,7 +450,7 @@ def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
 def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Time that a request occupies a batch slot: its prompt's service, its decode steps and its neighbours' prompts."""
     service_s = prompt_service_s(model, at)
-    per_token_s = among_others_s(at, neighbours(model, batch), lengths, service_s, 0.0)
+    per_token_s = among_others_s(model.candidates, at, neighbours(model, batch), lengths, service_s, 0.0)
     return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
 
 
@@ -453,7 +478,8 @@ def closed_loop(
     service_s = prompt_service_s(model, at)
     others = decoding_others(model, at, concurrency, batch, lengths, client)
     again = 1 + computed_again(model, concurrency, lengths, largest_batch)
-    per_token_s = among_others_s(at, others, lengths, service_s * again, synchrony(model, client))
+    in_step = synchrony(model, client)
+    per_token_s = among_others_s(model.candidates, at, others, lengths, service_s * again, in_step)
     carried = carried_requests_per_s(model, at, batch, lengths)
     later_s = np.maximum(lengths.output_tokens - 1, 0.0) * per_token_s
     first_s = np.maximum(loaded_ttft_s(model, at, batch, carried, lengths, client), batch / carried - later_s)
@@ -480,7 +506,7 @@ def computed_again(model: StepModel, concurrency: FloatArray, lengths: Lengths, 
     share = crowding(np.minimum(concurrency, rules.most_sequences), slots)
     if not share.any():
         return share
-    ended_per_step = slots / model.candidates.num_groups / lengths.output_tokens
+    ended_per_step = slots / model.candidates.num_groups / output_steps(model.candidates, lengths)
     short = growth_short_of_room(ended_per_step, 1.0 + lengths.input_tokens / lengths.output_tokens)
     return np.where(rules.sets_aside, 0.0, share * short * lengths.output_tokens / lengths.input_tokens)
 
@@ -491,10 +517,11 @@ def most_beside_prompts(model: StepModel, lengths: Lengths) -> FloatArray:
     groups room output / (input + output), at least one; no end where prompts have steps of their own   [sequences]
     A prompt that is not cut leaves room - input of a step, however seldom it comes.
     """
-    rules = model.once(step_rules)
+    c, rules = model.candidates, model.once(step_rules)
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
-    beside = decoding_beside_prompts(room, lengths.input_tokens, lengths.output_tokens) * model.candidates.num_groups
-    whole = (room - lengths.input_tokens) * model.candidates.num_groups
+    steps = output_steps(c, lengths)
+    beside = decoding_beside_prompts(room, lengths.input_tokens, steps, c.verified_tokens) * c.num_groups
+    whole = (room - lengths.input_tokens) / c.verified_tokens * c.num_groups
     beside = np.where(rules.awaits_room, np.minimum(beside, whole), beside)
     return np.where(rules.own_steps > 0, np.maximum(beside, 1.0), np.inf)
 
@@ -509,7 +536,7 @@ def decoding_others(
     where prompts have steps of their own. In w more it is away (`steps_away`), and one who waits for a slot of the
     B takes its place.
     """
-    output, own = lengths.output_tokens, model.once(step_rules).own_steps
+    output, own = output_steps(model.candidates, lengths), model.once(step_rules).own_steps
     away = steps_away(model, at, batch, lengths) + held_back_steps(model, at, batch, lengths, client)
     decoding = np.minimum(batch / (output + own), concurrency / (output + own + away)) * output
     return np.asarray((1 - 1 / np.maximum(concurrency, 1.0)) * decoding / model.candidates.num_groups)
@@ -563,14 +590,14 @@ def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray, others: Floats
 def held_back_steps(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:
     """Steps that an engine lets a prompt wait by the way it was started.
 
-    n = w (polling interval - 1) + min(groups output_tokens / B, gather_steps where there are groups) + h   [1]
+    n = w (polling interval - 1) + min(groups x output steps / B, gather_steps where there are groups) + h   [1]
     SGLang may look for requests every so many steps. TensorRT-LLM may balance attention-DP: a prompt waits until every
-    group has one, which takes `groups` arrivals at B / output_tokens a step, or until its patience ends. h: what a
+    group has one, which takes `groups` arrivals at B / output steps a step, or until its patience ends. h: what a
     prompt waits for others of its group, on average.
     """
     c = model.candidates
     polled = c.engine_constant("poll_wait_ratio") * np.maximum(np.asarray(client.poll_interval_steps) - 1, 0.0)
-    until_all_have_one = c.attention_dp * lengths.output_tokens / np.maximum(batch, 1.0)
+    until_all_have_one = c.attention_dp * output_steps(c, lengths) / np.maximum(batch, 1.0)
     gathered = np.where(c.attention_dp > 1, np.minimum(until_all_have_one, client.gather_steps), 0.0)
     return np.asarray(polled + gathered + at.prompts.waited, dtype=np.float64)
 
@@ -609,9 +636,9 @@ def by_length(service_s: FloatArray, launch_s: FloatArray) -> FloatArray:
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
     """A fixed batch that is prefilled together and decoded to the end.
 
-    latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
+    latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B) / accepted   [s]
     """
-    step_s = decode_step_s(model, batch, lengths)
+    step_s = decode_step_s(model, batch, lengths) / model.candidates.tokens_per_step
     first_s = lone_ttft_s(model, lengths, batch)
     latency_s = first_s + (lengths.output_tokens - 1) * step_s
     return Serving(batch, step_s, first_s, batch / latency_s)
@@ -620,7 +647,7 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: Floats = np.inf) -> Serving:
     """Throughput of an offline queue of `requests` (all at once; infinite: never empty); TTFT is of the engine alone.
 
-    rate = R / (R t_service + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
+    rate = R / (R t_service + output steps (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
     Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
     batch = np.minimum(np.minimum(batch, requests), most_beside_prompts(model, lengths))
@@ -636,7 +663,7 @@ def last_wave_ratio(
 ) -> FloatArray:
     """Throughput of a queue that ends over that of one that does not: the last wave of requests leaves slots empty.
 
-    ratio = T / (T + output_tokens (t_decode(r) - r / B t_decode(B))), T = R / rate of the endless queue   [1]
+    ratio = T / (T + output steps (t_decode(r) - r / B t_decode(B))), T = R / rate of the endless queue   [1]
     """
     if not np.any(np.isfinite(requests)):
         return np.ones_like(rate)
@@ -645,4 +672,5 @@ def last_wave_ratio(
     last_s = decode_step_s(model, np.maximum(rest, 1.0), lengths)
     idle_s = np.where(rest > 0, last_s - rest / batch * at.decode_step_s, 0.0)
     endless_s = queued / rate
-    return np.asarray(endless_s / (endless_s + lengths.output_tokens * np.maximum(idle_s, 0.0)))
+    steps = output_steps(model.candidates, lengths)
+    return np.asarray(endless_s / (endless_s + steps * np.maximum(idle_s, 0.0)))

@@ -170,16 +170,18 @@ def groups_together(per_step: Floats, groups: Floats) -> FloatArray:
     return np.asarray(all_groups * busy_share(mean) / busy_share(mean * all_groups))
 
 
-def decoding_beside_prompts(room_tokens: Floats, input_tokens: Floats, output_tokens: Floats) -> FloatArray:
-    """Sequences that decode in steps that are always full: each ends after `output_tokens` and a prompt follows it.
+def decoding_beside_prompts(
+    room_tokens: Floats, input_tokens: Floats, output_steps: Floats, tokens_each: Floats = 1.0
+) -> FloatArray:
+    """Sequences that decode in steps that are always full: each ends after `output_steps` and a prompt follows it.
 
-    B + B input / output = room, so B = room output / (input + output)   [sequences]
+    B v + B input / output = room, so B = room output / (input + v output)   [sequences]   v: `tokens_each` in a step
 
     >>> float(decoding_beside_prompts(2048, 1000, 24))
     48.0
     """
-    output = np.asarray(output_tokens)
-    return np.asarray(np.asarray(room_tokens) * output / (np.asarray(input_tokens) + output))
+    output = np.asarray(output_steps)
+    return np.asarray(np.asarray(room_tokens) * output / (np.asarray(input_tokens) + tokens_each * output))
 
 
 def steps_until_back(until_s: Floats, decode_s: Floats, prompts_s: Floats, per_step: Floats) -> FloatArray:

@@ -63,7 +63,7 @@ class IndexGroup(MixerGroup):
 
     def _met(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
         """Queries, and entries that each of them meets."""
-        return at.decoding, np.asarray(at.decode_context_tokens / self.of.tokens_per_entry)
+        return at.queries, np.asarray(at.decode_context_tokens / self.of.tokens_per_entry)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ these tokens together, attention sees each kind on its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,6 +17,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.performance.draft_groups import Drafts
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     COUNTED,
@@ -52,6 +54,11 @@ class StepLoad:
         return bool(prompts.any()) if isinstance(prompts, np.ndarray) else prompts > 0
 
 
+TOKENS_OF_A_DRAFT = 2.0
+"""Tokens of a sequence in each of K passes of its draft, on average: K + 1 in the first, which catches up, then one.
+
+Of a tree, as many times that as it has branches: (tokens verified - 1) / K."""
+
 Evaluated: TypeAlias = tuple[StepGroup, FloatArray]
 Found = TypeVar("Found")
 
@@ -72,7 +79,13 @@ class StepModel:
     @cached_property
     def groups(self) -> tuple[StepGroup, ...]:
         """The operators of a step by kernel; what they look like does not depend on the load."""
-        return kernel_groups(self.arch, self.candidates, self.hardware)
+        drafts = self.drafts
+        return (*kernel_groups(self.arch, self.candidates, self.hardware), *(drafts.groups if drafts else ()))
+
+    @cached_property
+    def drafts(self) -> Drafts | None:
+        """What the engines draft with; None where none does, or where what was there before is looked up."""
+        return Drafts.of(self.arch.draft, self.candidates, self.hardware.calibration)
 
     def operations(self, load: StepLoad) -> list[Operation]:
         """What the step executes, in the order that a token meets it."""
@@ -213,7 +226,23 @@ def _run(groups: tuple[StepGroup, ...], at: StepTokens) -> Iterator[StepGroup]:
 
 
 def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
-    """What each group of ranks sees of a load; pipeline stages work on `micro_batches` at once."""
+    """What each group of ranks sees of a load, and what each pass of a draft does; see `_tokens_of_pass`."""
+    c = candidates
+    at = _tokens_of_pass(load, c, c.verified_tokens)
+    if not c.drafts_any:
+        return at
+    passes = np.maximum(c.draft_passes, 1.0)
+    branches = np.maximum((c.verified_tokens - 1) / passes, 1.0)
+    in_a_pass = replace(load, prompt_tokens=load.prompt_tokens / passes)
+    drafting = _tokens_of_pass(in_a_pass, c, TOKENS_OF_A_DRAFT * branches)
+    return replace(at, drafting=replace(drafting, prompt_tokens=at.prompt_tokens))
+
+
+def _tokens_of_pass(load: StepLoad, candidates: Candidates, tokens_each: Floats) -> StepTokens:
+    """What each group of ranks sees of a load where `tokens_each` of every sequence that decodes pass together.
+
+    Pipeline stages work on `micro_batches` at once.
+    """
     c = candidates
     decoding, prefilling = _per_group(load.decoding, c.num_groups), _per_group(load.prefilling, c.num_groups)
     prompt = np.asarray(load.prompt_tokens, dtype=np.float64)
@@ -221,11 +250,15 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
     *loads, rows = np.broadcast(decoding, of_prompts).shape
     counted = np.empty((*loads, len(COUNTED), rows))
     counted[..., PROMPT_TOKENS, :] = of_prompts
-    counted[..., TOKENS, :] = decoding + of_prompts
-    counted[..., HEAD_ROWS, :] = decoding + prefilling
-    counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.micro_batches
+    queries = decoding * tokens_each
+    counted[..., TOKENS, :] = queries + of_prompts
+    counted[..., HEAD_ROWS, :] = queries + prefilling
+    stage_tokens = load.decoding * tokens_each + np.asarray(load.prefilling) * prompt
+    counted[..., STAGE_TOKENS, :] = stage_tokens / c.micro_batches
     return StepTokens(
         decoding=decoding[..., None, :],
+        queries=queries[..., None, :],
+        caches=(decoding * (c.caches_per_sequence if c.drafts_any else 1.0))[..., None, :],
         decode_context_tokens=_operator_axis(load.decode_context_tokens),
         prefilling=prefilling[..., None, :],
         prompt_tokens=_operator_axis(np.where(is_prefilling, prompt, 1.0)),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
+    ACCEPTANCE,
+    ACCEPTED_LENGTH,
     BLOCK_SIZE,
     CALIBRATION,
     CHUNKED_PREFILL,
@@ -22,6 +24,7 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    SPECULATE,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -57,7 +60,8 @@ TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",
-    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration",
+    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration", "speculate",
+    "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -96,6 +100,9 @@ class CopyQuestion(Request):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
     enforce_eager: bool | None = worded(ENFORCE_EAGER)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    speculate: str | None = worded(SPECULATE)
+    accepted_length: float | None = worded(ACCEPTED_LENGTH)
+    acceptance: float | None = worded(ACCEPTANCE)
     mixes_prompts: bool = flag("Prompts and decoding share steps (SGLang: --enable-mixed-chunk).", ENGINE)
 
 

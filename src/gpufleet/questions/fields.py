@@ -129,9 +129,33 @@ CHUNKED_PREFILL = Word(
     is_negated=True,
 )
 ENFORCE_EAGER = Word(STANDS_OR_NOT, "No CUDA graphs (SGLang: --disable-cuda-graph).", ENGINE, name="enforce_eager")
+SPECULATE = Word(
+    text("METHOD:K"),
+    "Draft K tokens a step: mtp:3, eagle3:3, ngram:5, or a draft model: qwen3-0.6b:4; mtp:3@coding names the task.",
+    ENGINE,
+    name="speculate",
+)
+ACCEPTED_LENGTH = Word(
+    COUNT,
+    "Tokens that a step with drafts yields, as your engine's metrics say: 2.4.",
+    ENGINE,
+    name="accepted_length",
+    what="the accepted length",
+    bounds=Bounds(1, 65, ""),
+)
+ACCEPTANCE = Word(
+    SHARE,
+    "Share of drafted tokens that are accepted, each after the last: 0.7.",
+    ENGINE,
+    name="acceptance",
+    what="the acceptance",
+    bounds=Bounds(0, 1, ""),
+)
+SPECULATED = ("speculate", "accepted_length", "acceptance")
+"""Fields that say what drafts tokens."""
 STARTED = (
     "engine_version", "max_batch", "max_step_tokens", "memory_fraction", "max_model_len", "block_tokens",
-    "chunks_prompts", "enforce_eager", "calibration",
+    "chunks_prompts", "enforce_eager", "calibration", *SPECULATED,
 )  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -508,6 +532,9 @@ class WriterRequest(PlanRequest):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL, label="chunked prefill", shown=on_off)
     enforce_eager: bool | None = worded(ENFORCE_EAGER, label="CUDA graphs", shown=lambda eager: on_off(not eager))
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    speculate: str | None = worded(SPECULATE, label="drafts")
+    accepted_length: float | None = worded(ACCEPTED_LENGTH, label="accepted length")
+    acceptance: float | None = worded(ACCEPTANCE, label="acceptance")
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )

@@ -18,6 +18,7 @@ from gpufleet.questions.fields import (
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
     MODEL,
+    SPECULATE,
     NamedPath,
 )
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
@@ -90,6 +91,7 @@ class FitRequest(Request):
     block_tokens: int | None = worded(BLOCK_SIZE)
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
     enforce_eager: bool | None = worded(ENFORCE_EAGER)
+    speculate: str | None = worded(SPECULATE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReas
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, plural, usd
 from gpufleet.report.ranges import ranged_figure
+from gpufleet.report.words import engine_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import BatchPlan
 
@@ -44,8 +45,8 @@ def reasons(plan: BatchPlan) -> OwnReasons:
     d = plan.answer
     idle = "no GPU idle" if not d.idle_gpus else f"{plural(d.idle_gpus, 'GPU')} idle but paid for"
     return OwnReasons(
-        f"{plural(d.replicas, 'replica')} of {d.layout} in {d.weight_format} with {d.engine}, KV cache "
-        f"{d.kv_precision}; {idle}.",
+        f"{plural(d.replicas, 'replica')} of {d.layout} in {d.weight_format} with {engine_words(d.engine, d.drafts)}, "
+        f"KV cache {d.kv_precision}; {idle}.",
         f"Each works on {count(d.batch)} requests at a time, {count(d.largest_batch)} fit; a batch takes "
         f"{duration(d.wave_s)}.",
         ranged_figure(d.output_tokens_per_s, "output tokens/s"),

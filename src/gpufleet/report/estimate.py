@@ -145,7 +145,8 @@ def why_table(result: ServingEstimate) -> Table:
             *setup_lines(result),
             meaning(result),
             *([load] if is_open else []),
-            grade_line(result.grade),
+            *drafts_line(result),
+            grade_line(result.grade, drafts_of(result)),
             *assumed_line(result),
         ],
     )
@@ -158,6 +159,17 @@ def setup_lines(result: ServingEstimate) -> list[str]:
     decodes = f"{several(result.batch, 'sequence')} {'decodes' if result.batch == 1 else 'decode'}"
     room = f"{decodes} at a time, at most {count(result.largest_batch)} fit."
     return [binding_line(result), f"Memory: {result.verdict}; {room}"]
+
+
+def drafts_of(result: ServingEstimate) -> str | None:
+    """What drafts tokens, and what a step of it yields."""
+    return next((i.value for i in result.inputs if i.name == "drafts"), None)
+
+
+def drafts_line(result: ServingEstimate) -> list[str]:
+    """The same as a line."""
+    drafts = drafts_of(result)
+    return [f"Drafts: {drafts}."] if drafts else []
 
 
 def assumed_line(result: ServingEstimate) -> list[str]:

@@ -223,7 +223,7 @@ def common_reasons(plan: JobPlan, own: OwnReasons, surer: Sequence[str], through
     return [
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         *throughput,
-        grade_line(d.grade),
+        grade_line(d.grade, d.drafts),
         *(spot_lines(plan, d) if own.hazards is None else own.hazards),
         *until_line(d),
         *paid_lines(d),

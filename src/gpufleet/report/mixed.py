@@ -19,7 +19,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Columns, Fact, Table, column, lines_table, number
 from gpufleet.report.rented import gpus, in_doubt, machines, marked, range_legend, range_word, short_machines
 from gpufleet.report.service_tables import objective_row
-from gpufleet.report.words import grade_line
+from gpufleet.report.words import engine_words, grade_line
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -83,8 +83,8 @@ def start_tables(mix: MixedDeployment) -> list[Table]:
 def why_table(plan: ServePlan, mix: MixedDeployment) -> Table:
     """Why two offers, how requests are split, and what each part is and rests on."""
     parts = [
-        f"{name}: {count(d.replicas)} replicas of {d.layout} in {d.weight_format} with {d.engine}; set by "
-        f"{d.binding_limit}. {grade_line(d.grade)}"
+        f"{name}: {count(d.replicas)} replicas of {d.layout} in {d.weight_format} with "
+        f"{engine_words(d.engine, d.drafts)}; set by {d.binding_limit}. {grade_line(d.grade, d.drafts)}"
         for name, d in zip(names(mix), [part.deployment for part in mix.parts], strict=True)
     ]
     not_told = [NOT_TOLD] if not plan.deployments else []

@@ -35,6 +35,7 @@ from gpufleet.report.service_page import next_step as relaxed
 from gpufleet.report.service_reasons import bill_table, is_told
 from gpufleet.report.service_tables import OwnColumns, ranking_table
 from gpufleet.report.text import page_as_text
+from gpufleet.report.words import engine_words
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
@@ -257,8 +258,8 @@ def layout_line(d: Deployment) -> str:
     size = plural(d.gpus_per_replica, "GPU") + (" each" if d.replicas > 1 else "")
     idle = f"; {plural(d.idle_gpus, 'GPU')} idle but paid for" if d.idle_gpus else ""
     return (
-        f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with {d.engine}, "
-        f"KV cache {d.kv_precision}{idle}."
+        f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with "
+        f"{engine_words(d.engine, d.drafts)}, KV cache {d.kv_precision}{idle}."
     )
 
 

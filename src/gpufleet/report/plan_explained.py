@@ -76,6 +76,7 @@ def estimate_words(plan: ServePlan) -> list[list[str]]:
         ["--out", in_full(max(round(plan.output_tokens), 1))],
         ["--concurrency", str(max(round(d.batch), 1))],
         ["--engine", d.engine],
+        *([["--speculate", d.drafts]] if d.drafts else []),
         *stated,
         ["--kv-precision", d.kv_precision],
         ["--explain"],

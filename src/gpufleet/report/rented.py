@@ -9,6 +9,7 @@ from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.report.numbers import amount, count, percent, plural, usd, usd_per_hour
 from gpufleet.report.page import Column, Fact, Row, Table
 from gpufleet.report.text import cut
+from gpufleet.report.words import engine_words
 from gpufleet.results.base import Input
 from gpufleet.results.job import RentedJob
 from gpufleet.results.levers import FlipWinner
@@ -291,7 +292,8 @@ def ranking(
 
 def varied_columns(rented: Sequence[RentedMachines]) -> list[Column]:
     """Weights and engine: worth a narrow page's room where the rows differ in them."""
-    ones = {"weights": {d.weight_format for d in rented}, "engine": {d.engine for d in rented}}
+    engines = {engine_words(d.engine, d.drafts) for d in rented}
+    ones = {"weights": {d.weight_format for d in rented}, "engine": engines}
     return [
         Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
         for name, values in ones.items()
@@ -311,7 +313,7 @@ def machine_cells(rank: int, d: RentedMachines, machines: str, confidence: float
         "place": place(d),
         "gpus": gpus(d),
         "weights_text": d.weight_format,
-        "engine_text": d.engine,
+        "engine_text": engine_words(d.engine, d.drafts),
         "verdict": range_word(d.is_tight, confidence),
         "price_day": d.price_day,
         "price_as_of": d.stated_price_day,

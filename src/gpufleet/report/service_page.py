@@ -191,7 +191,7 @@ def short_reasons(plan: ServicePlan, own: OwnReasons, is_bill_told: bool, is_bri
         own.layout,
         latency_line(plan, is_brief),
         f"{capacity_line(plan, d)} {binds}",
-        *([] if is_brief and d.grade == MEASURED else [grade_line(d.grade)]),
+        *([] if is_brief and d.grade == MEASURED else [grade_line(d.grade, d.drafts)]),
         *own.quality,
         *hours_line(d),
         *until_line(d),
@@ -310,7 +310,7 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         capacity_line(plan, d),
         binding_line(plan, d),
         own.load,
-        grade_line(d.grade),
+        grade_line(d.grade, d.drafts),
         f"{own.price}{usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *own.quality,

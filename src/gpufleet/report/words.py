@@ -136,6 +136,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "to_be_had_at": lambda f: f"{had(f['to_be_had'])} available; {f['needed']:,} would cost {f['usd_per_hour']}",
     "soonest": lambda f: soonest(f),
 }
+TRANSFERRED = "transferred"
+UNMEASURED_DRAFTS = "kernels were measured, on this GPU or its nearest relative; steps that verify drafts were not"
 GRADES = {
     "measured": "kernels of this GPU were measured",
     "transferred": "kernels of the nearest relative of this GPU were measured",
@@ -284,13 +286,22 @@ REGION_REASONS = {
 """Why a region does not serve all alone, or does not run a job, by its code."""
 
 
-def grade_line(grade: str) -> str:
-    """The grade and what it rests on.
+def grade_line(grade: str, drafts: str | None = None) -> str:
+    """The grade and what it rests on; steps that verify `drafts` were not measured.
 
     >>> grade_line("measured")
     'Grade measured: kernels of this GPU were measured.'
     """
-    return f"Grade {grade}: {GRADES[grade]}."
+    return f"Grade {grade}: {UNMEASURED_DRAFTS if drafts and grade == TRANSFERRED else GRADES[grade]}."
+
+
+def engine_words(engine: str, drafts: str | None) -> str:
+    """An engine, and what it drafts with.
+
+    >>> engine_words("vllm", "mtp:3"), engine_words("vllm", None)
+    ('vllm drafting mtp:3', 'vllm')
+    """
+    return f"{engine} drafting {drafts}" if drafts else engine
 
 
 def memory_look(verdict: str) -> Literal["good", "tight"]:

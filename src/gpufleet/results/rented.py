@@ -67,6 +67,7 @@ class RentedMachines(OfferedMachines):
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
     engine: str
+    drafts: str | None = None
     weight_format: str
     gpus_per_replica: int
     replicas: int

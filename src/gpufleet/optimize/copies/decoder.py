@@ -32,6 +32,7 @@ from gpufleet.optimize.replicas import (
     Rejections,
     Room,
     describe,
+    drafts_of,
     keep_fitting,
     replicas,
 )
@@ -146,6 +147,10 @@ class Replicas:
         """The engine of a replica."""
         return self.candidates.palette.engines[int(self.candidates.engine[row])].name
 
+    def drafts(self, row: int) -> str | None:
+        """What drafts tokens for a replica, and how many a step."""
+        return drafts_of(self.candidates, row)
+
     def weights(self, row: int) -> str:
         """The weight format of a replica."""
         return self.weight_format(row).name
@@ -170,7 +175,7 @@ class Replicas:
         """The time per token that no replica of this shape beats: what memory takes to read its weights."""
         bandwidth = self.gpu(row).bandwidth_bytes_per_s
         floor_s = fastest_token_s(self.model.arch, self.weight_format(row), self.layout(row), bandwidth)
-        return {"tpot": floor_s}
+        return {"tpot": floor_s / float(self.candidates.verified_tokens[row])}
 
     def load_curves(self) -> LoadCurves:
         """Rates and times of every replica at every batch."""
