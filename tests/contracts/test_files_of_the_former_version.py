@@ -24,6 +24,8 @@ SINCE = {
         "price_age_ratio": 1.0,
         "sure_requests_per_s": None,
         "doubt_ratio": 1.0,
+        "beside": None,
+        "drafts": None,
     },
     "rejections": {"code": "", "figures": {}},
     "relaxations": {"asked_s": None, "needed_s": None},

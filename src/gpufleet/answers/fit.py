@@ -61,6 +61,7 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
     q, budget, floor = report.question, chosen.budget, report.tpot_floor_s
     parts = {
         "weights": budget.loaded_bytes,
+        **({"adapters": budget.adapter_bytes} if q.engine.beside.adapters else {}),
         _kv_part(q, budget): Band.exact(budget.needed_kv_bytes),
         "activations": budget.activation_bytes,
         "graphs": budget.graph_bytes,

@@ -10,6 +10,7 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.answers.beside import notes_on_adapters
 from gpufleet.api.demands import length_rows
 from gpufleet.api.engine_starts import checked_start
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
@@ -36,7 +37,14 @@ from gpufleet.errors import Infeasible
 from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
+from gpufleet.layout.support import (
+    architecture_refusal,
+    beside_refusal,
+    drafts_refusal,
+    kv_refusal,
+    weight_refusal,
+    weights_that_run,
+)
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.own_pace import own_runs_note, with_own_pace
@@ -46,7 +54,7 @@ from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.units import GB, in_full
+from gpufleet.units import GB, GIGA, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 
@@ -78,10 +86,13 @@ def configured(
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
     layout = stated_layout(*parts, machine, by_layer=engine.splits_by_layer)
-    reason = refusal(arch, layout, weights)
+    reason = refusal(arch, layout, weights) or beside_refusal(engine, arch, layout)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     alone = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    unable = drafts_refusal(engine, layout)
+    if unable:
+        raise Infeasible(sentence(unable), found=layout.label)
     candidates = with_own_pace(alone, arch.name)
     said = [
         gpu.note,
@@ -90,6 +101,7 @@ def configured(
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
         own_runs_note(engine, arch.name, [(gpu.accelerator.name, weights.name, layout)]),
+        *notes_on_adapters(arch, [engine]),
         *remarks_on_drafts(engine, arch),
     ]
     inputs = (
@@ -120,8 +132,8 @@ def remarks_on_drafts(engine: EngineProfile, arch: Architecture) -> list[str]:
         return []
     head = arch.draft.model
     return [
-        f"The EAGLE-3 head is taken as one layer of {num_parameters(head) / 1e9:.2g}B parameters in 16 bits; it has to "
-        "be trained for this model"
+        f"The EAGLE-3 head is taken as one layer of {num_parameters(head) / GIGA:.2g}B parameters in 16 bits; it has "
+        "to be trained for this model"
     ]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.answers.beside import with_beside
 from gpufleet.answers.serving_estimate import serving_estimate
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.configured import (
     as_said,
     client_of,
@@ -45,6 +47,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import PoolRequest, gpus_said
 from gpufleet.inputs.model_config import model_asked
+from gpufleet.optimize.beside import beside_copies
 from gpufleet.optimize.estimate import (
     EVERY_FIGURE,
     MOST_SEQUENCES,
@@ -53,6 +56,7 @@ from gpufleet.optimize.estimate import (
     Load,
     solve_estimate,
 )
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.uncertainty import drafted_log
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
@@ -103,8 +107,8 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    started = measured_engine(started_engine(engine, said_version, start), asked.calibration)
-    profile = drafting(started, arch, asked)
+    started = kept_beside(started_engine(engine, said_version, start), asked)
+    profile = drafting(measured_engine(started, asked.calibration), arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
@@ -129,30 +133,37 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
     )
     drafts = gain_of_drafts(
-        profile, solution, lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False)
+        profile,
+        solution,
+        question.lengths,
+        lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False),
     )
     notes = [*drafts, *replica.notes, *peers, *version, *remarks_on_load(question, solution)]
     rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
     inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
+    prompt, known = float(question.lengths.input_tokens), calibration_of(tables).formulas
+    answer = with_beside(answer, beside_copies(arch, replica.candidates, prompt, known, solution.model)[0])
     if asked.explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer
 
 
 def gain_of_drafts(
-    engine: EngineProfile, solution: EstimateSolution, otherwise: Callable[[], ServingEstimate]
+    engine: EngineProfile, solution: EstimateSolution, lengths: Lengths, otherwise: Callable[[], ServingEstimate]
 ) -> list[str]:
     """What drafts gain or lose of the time per token; `otherwise` estimates without them."""
     if engine.drafts is None or solution.serving is None:
         return []
-    plain_s, drafted_s = otherwise().tpot_s.value, float(solution.serving.tpot_s[0])
+    plain, drafted = otherwise(), solution.serving
     faster, slower = np.exp(drafted_log(solution.model.candidates))[:, 0]
-    gain, low, high = (plain_s / drafted_s * ratio for ratio in (1.0, 1.0 / slower, faster))
+    gain = plain.tpot_s.value / float(drafted.tpot_s[0])
+    done = float(drafted.output_tokens_per_s(lengths)[0]) / plain.output_tokens_per_s.value
+    low, high = min(gain, done) / slower, gain * faster
     verdict = "Drafts pay" if low >= 1 else "Drafts lose; start it without them" if high <= 1 else "Drafts may lose"
     return [
-        f"{verdict}: {gain:.2f} times the tokens/s of a user ({low:.2f} to {high:.2f}), who waits "
-        f"{duration(plain_s)} for a token without"
+        f"{verdict}: a user's tokens come {gain:.2f} times as fast ({gain / slower:.2f} to {high:.2f}), the copy "
+        f"writes {done:.2f} times as many; without drafts a token takes {duration(plain.tpot_s.value)}"
     ]
 
 

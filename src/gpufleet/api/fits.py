@@ -7,7 +7,9 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from gpufleet.answers.beside import notes_on_adapters, with_beside
 from gpufleet.answers.fit import fit_result
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.demands import refuse_beyond_start
 from gpufleet.api.engine_starts import checked_start, started_for, started_of
 from gpufleet.api.envelope import in_full
@@ -16,12 +18,14 @@ from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
+from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
@@ -29,11 +33,13 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
+from gpufleet.optimize.beside import beside_copies
 from gpufleet.optimize.fit import (
     FitQuestion,
     FitReport,
     best_placement,
     caches_to_compare,
+    candidate_of,
     fit_report,
     formats_to_compare,
     unsupported,
@@ -81,7 +87,7 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=drafting(versioned.started_with(checked_start(versioned, start)), arch, asked),
+        engine=drafting(kept_beside(versioned.started_with(checked_start(versioned, start)), asked), arch, asked),
         weights=weight_format(arch, asked.precision),
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=context_tokens,
@@ -95,12 +101,16 @@ def fit(
         *filter(None, [gpu.note, *version_notes(engine, version)]),
         *image_notes(arch),
         *arch.notes,
+        *([] if report.refusal else notes_on_adapters(arch, [question.engine])),
         *fit_notes(question),
         *engine_notes(report),
         *(older_version_notes(report) if version is None else []),
     ]
     launch = fit_launch(asked.model, report, asked.max_batch)
     answer = fit_result(report, fit_inputs(question, asked), notes).model_copy(update={"launch": launch})
+    if report.chosen is not None and question.engine.beside != NOTHING_BESIDE:
+        copy = candidate_of(question, report.chosen.layout)
+        answer = with_beside(answer, beside_copies(arch, copy, question.context_tokens, load_formulas())[0])
     return in_full(answer, tables, asked)
 
 
@@ -131,7 +141,7 @@ def engine_notes(report: FitReport) -> list[str]:
             f"Engines that implement {q.arch.family} models: {', '.join(engines_that_implement(q.arch)) or 'none'}."
         ]
     if report.refusal:
-        known = (engine_of_version(name) for name in load_engines() if name != q.engine.name)
+        known = (engine_of_version(e).keeping_beside(q.engine.beside) for e in load_engines() if e != q.engine.name)
         others = [engine.title for engine in known if not unsupported(replace(q, engine=engine))]
         what = f"{q.weights.name} with a KV cache in {q.kv.name}"
         return [f"Engines that run {what} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
@@ -169,7 +179,7 @@ def as_said(limit: float) -> str:
     >>> as_said(0.9), as_said(4096), as_said(True)
     ('0.9', '4096', 'on')
     """
-    return on_off(limit) if isinstance(limit, bool) else f"{limit:g}" if limit < 1 else str(limit)
+    return on_off(limit) if isinstance(limit, bool) else str(limit) if isinstance(limit, int) else f"{limit:g}"
 
 
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
@@ -185,6 +195,7 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         ("weights", q.weights.name, asked.origin("precision", "checkpoint")),
         ("kv_precision", q.kv.name, asked.origin("kv_precision")),
         ("batch", str(asked.batch or "as many as fit"), asked.origin("batch")),
+        *([] if asked.lora is None else [("lora", asked.lora, asked.origin("lora"))]),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
         *drafts,
         *((name, as_said(getattr(asked, name)), asked.origin(name)) for name in limits),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpufleet.answers.beside import notes_on_adapters
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.configured import measured_engine, started_engine
 from gpufleet.api.demands import (
     demand_of,
@@ -17,7 +20,7 @@ from gpufleet.api.demands import (
 from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
-from gpufleet.api.speculating import drafting, with_draft
+from gpufleet.api.speculating import drafting, planned_draft, speculation_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras, version_notes
@@ -28,6 +31,7 @@ from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.slices import with_slices
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
@@ -37,6 +41,7 @@ from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import model_asked
 from gpufleet.layout.support import architecture_refusal
+from gpufleet.optimize.beside import holding_beside
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.promise import missed_confidence, solved_as_promised
@@ -52,6 +57,7 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
+SHOWN_SHORT = 3
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -101,7 +107,7 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 def architecture_of(request: WriterRequest) -> Architecture:
     """The model of a request, read where it is a name or a path, with its images, longest request and draft."""
     arch = with_images(model_asked(request.model, shipped_architecture), request.images)
-    return with_draft(started_for(arch, started_of(request)), request)
+    return planned_draft(started_for(arch, started_of(request)), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -119,10 +125,18 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     market = market_of(request, tables)
     choices = choices_of(request, arch, tables)
     quality = quality_costs(Decoder(arch, choices)).values()
+    engines = choices.palette.engines
     name, version = named_version(request.engine, request.engine_version)
     named = version_notes(name or DEFAULT_ENGINE, version)
-    notes = [*market.notes, *quality, *named, *engines_instead(arch, choices.palette.engines)]
-    return WriterChoices(choices, market, notes)
+    instead = [*drafts_without(request, arch), *engines_instead(arch, engines)]
+    notes = [*market.notes, *quality, *named, *instead, *notes_on_adapters(arch, engines)]
+    if all(engine.beside == NOTHING_BESIDE for engine in engines):
+        return WriterChoices(choices, market, notes)
+    kept, short = holding_beside(arch, choices.palette, market.instances)
+    names = ", ".join(f"{machine.cloud} {machine.name}" for machine in short[:SHOWN_SHORT])
+    lacking = [f"Machines whose host memory is too small are left out: {len(short)}, such as {names}"] if short else []
+    offers = tuple(o for o in market.offers if (o.cloud, o.instance) not in {(i.cloud, i.name) for i in short})
+    return WriterChoices(choices, replace(market, offers=offers, instances=kept), [*notes, *lacking])
 
 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
@@ -174,12 +188,21 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
-        return tuple(measured_engine(started_engine(e, None, start), request.calibration) for e in named)
+        started = (kept_beside(started_engine(e, None, start), request) for e in named)
+        return tuple(measured_engine(engine, request.calibration) for engine in started)
     said = DEFAULT_ENGINE if name is None else name
-    engine = measured_engine(started_engine(said, version, start), request.calibration)
+    engine = measured_engine(kept_beside(started_engine(said, version, start), request), request.calibration)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)
+
+
+def drafts_without(request: WriterRequest, arch: Architecture) -> list[str]:
+    """That nothing drafts for a model, where a method was asked for that it has nothing for."""
+    how = speculation_of(request)
+    if how is None or arch.draft is not None:
+        return []
+    return [f"{arch.name} has no module that predicts tokens ahead: planned without --speculate {how.label}"]
 
 
 def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:

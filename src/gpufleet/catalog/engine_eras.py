@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
+from gpufleet.domain.beside import AdapterRules, HostMemoryRules
 from gpufleet.domain.engine import (
     EarlierFigure,
     EarlierFusion,
@@ -290,7 +291,31 @@ def load_engine(engine: str, version: str | None = None) -> EngineProfile:
 def engine_of_version(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with what a version runs and its memory rules; no version is what is installed today."""
     checked = checked_version(engine, version)
-    return replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
+    found = replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
+    return replace(
+        found, adapters=adapters_of(found.adapters, checked), host_memory=kept_by(found.host_memory, checked)
+    )
+
+
+def adapters_of(rules: AdapterRules | None, version: str | None) -> AdapterRules | None:
+    """The rules of adapters as a version has them; None where it serves none."""
+    if rules is None or not has_since(rules.since, version):
+        return None
+    told, experts = has_since(rules.parts_since, version), has_since(rules.experts_since, version)
+    return replace(rules, is_told_parts=told, takes_experts=experts)
+
+
+def kept_by(rules: HostMemoryRules | None, version: str | None) -> HostMemoryRules | None:
+    """What a version keeps in host memory."""
+    if rules is None:
+        return None
+    weights, kv = (since if has_since(since, version) else None for since in (rules.weights_since, rules.kv_since))
+    return replace(rules, weights_since=weights, kv_since=kv)
+
+
+def has_since(since: str | None, version: str | None) -> bool:
+    """Whether a version has what came with `since`; no version is the newest, no `since` is never."""
+    return since is not None and (version is None or version_key(version) >= version_key(since))
 
 
 def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:

@@ -14,6 +14,7 @@ from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.beside import AdapterRules, HostMemoryRules
 from gpufleet.domain.engine import (
     CardLimits,
     DroppedGeneration,
@@ -125,6 +126,8 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         architectures=_implemented(table.get("architectures")),
         hosts=tuple(_host(row) for row in table.get("hosts", ())),
         generations=tuple(_generation(row) for row in table.get("generations", ())),
+        adapters=_adapters(table.get("adapters")),
+        host_memory=_host_memory(table.get("host_memory")),
     )
 
 
@@ -174,6 +177,21 @@ def _generation(row: Mapping[str, Any]) -> EngineGeneration:
     with _inside("generations"):
         bounds = {name: row.get(name) for name in ("oldest", "newest", "first", "last")}
         return EngineGeneration(row["name"], source=row["source"], asked_by=row.get("asked_by", ""), **bounds)
+
+
+def _adapters(table: Mapping[str, Any] | None) -> AdapterRules | None:
+    if table is None:
+        return None
+    with _inside("adapters"):
+        lists = {name: tuple(table.get(name, ())) for name in ("ranks", "lacks")}
+        return AdapterRules(**{"since": table["since"], "source": table["source"], **table, **lists})
+
+
+def _host_memory(table: Mapping[str, Any] | None) -> HostMemoryRules | None:
+    if table is None:
+        return None
+    with _inside("host_memory"):
+        return HostMemoryRules(table["source"], table.get("weights_since"), table.get("kv_since"))
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from gpufleet.deploy.beside import adapter_notes, sglang_flags, tensorrt_llm_lines, vllm_flags
 from gpufleet.deploy.drafts import draft_notes, sglang_drafts, tensorrt_llm_drafts, vllm_drafts
 from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile
@@ -114,13 +115,20 @@ def _folded(precision: Precision) -> str:
 
 
 def command(start: list[str], flags: Mapping[str, object]) -> list[list[str]]:
-    """The words of a command in groups, a flag with its value: True stands alone, None and False are not said.
+    """The words of a command in groups, a flag with its values: True stands alone, None and False are not said.
 
     >>> command(["serve"], {"--tp": 2, "--mixed": True, "--seqs": None})
     [['serve'], ['--tp', '2'], ['--mixed']]
     """
     said = {flag: value for flag, value in flags.items() if value is not None and value is not False}
-    return [start, *([flag] if value is True else [flag, str(value)] for flag, value in said.items())]
+    return [start, *([flag, *words_of(value)] for flag, value in said.items())]
+
+
+def words_of(value: object) -> list[str]:
+    """The words after a flag."""
+    if value is True:
+        return []
+    return [str(each) for each in value] if isinstance(value, tuple) else [str(value)]
 
 
 def if_several(ranks: int) -> int | None:
@@ -171,7 +179,8 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--enforce-eager": r.start.enforce_eager,
         **vllm_drafts(r.engine.drafts, r.draft_checkpoint),
     }
-    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
+    further = {**format_flags(r, CACHE_OF_VLLM), **vllm_flags(r.engine)}
+    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **further})
 
 
 def vllm_notes(r: Replica) -> list[str]:
@@ -211,7 +220,8 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--mem-fraction-static": f"{r.memory_fraction:g}",
         **sglang_drafts(r.engine.drafts, r.draft_checkpoint),
     }
-    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
+    further = {**format_flags(r, CACHE_OF_SGLANG), **sglang_flags(r.engine, r.layout.num_devices)}
+    return command(start, {**flags, **further})
 
 
 def sglang_notes(r: Replica) -> list[str]:
@@ -254,10 +264,13 @@ def tensorrt_llm_options(r: Replica) -> str:
     lines += ["cuda_graph_config: null"] if r.start.enforce_eager else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
     lines += tensorrt_llm_drafts(r.engine.drafts, r.draft_checkpoint)
+    lines += tensorrt_llm_lines(r.engine)
+    host_bytes = r.engine.beside.kv_bytes
     cache = [f"  dtype: {r.kv.name}"] if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM else []
     cache += [f"  tokens_per_block: {r.start.block_tokens}"] if r.start.block_tokens else []
-    if cache:
+    if cache or host_bytes:
         lines += ["kv_cache_config:", *cache, f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+        lines += [f"  host_cache_size: {math.ceil(host_bytes / r.layout.num_devices)}"] if host_bytes else []
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -319,6 +332,7 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *adapter_notes(replica.engine),
             *draft_notes(replica.engine.drafts, replica.engine.name, replica.draft_checkpoint),
             *version_notes(replica),
             *neighbour_notes(replica),

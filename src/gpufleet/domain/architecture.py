@@ -213,7 +213,7 @@ class Draft:
 
     `model` proposes one token in each of its passes; None where text that was there before is looked up. Where it
     `shares_vocabulary` the model lends it embedding and head, and where it `shares_format` it is kept in the format of
-    the model's weights, else in 16 bits.
+    the model's weights, else in its own.
     """
 
     method: str

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
+from gpufleet.domain.beside import NOTHING_BESIDE, AdapterRules, Beside, HostMemoryRules
 from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.speculation import Speculation
@@ -187,7 +188,8 @@ class EngineProfile:
     engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU,
     `start` how it is started; `hosts` its images for other CPUs than x86; `drafts` says how it drafts tokens, where it
     does. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one
-    after the other.
+    after the other. `beside` is what it was told to keep beside a model, by the rules of `adapters` and `host_memory`;
+    None: it serves no adapters, or keeps nothing there.
     """
 
     name: str
@@ -226,6 +228,9 @@ class EngineProfile:
     version: str | None = None
     own: OwnStack | None = None
     start: EngineStart = EngineStart()
+    adapters: AdapterRules | None = None
+    host_memory: HostMemoryRules | None = None
+    beside: Beside = NOTHING_BESIDE
     drafts: Speculation | None = None
 
     def with_native_sampler(self) -> EngineProfile:
@@ -300,6 +305,15 @@ class EngineProfile:
     def mixing_prompts(self) -> EngineProfile:
         """The engine with prompts and decoding in the same steps, in which clients fall out of step."""
         return self.with_figures(mixes_prompts=1.0, synchrony_ratio=0.0)
+
+    def keeping_beside(self, beside: Beside) -> EngineProfile:
+        """The engine with adapters, or weights or KV cache in host memory; with adapters steps are as slow as stated.
+
+        Adapters that nobody timed make no step faster, and may slow it as far as published runs were slowed.
+        """
+        parts = ["prefill_mixing_ratio", *(part for _, of_time, _ in PACES for part in of_time)]
+        slower = scaled(self.constants, parts, 1 + beside.lora_slowdown) if beside.lora_slowdown else {}
+        return replace(self, beside=beside, constants={**self.constants, **slower})
 
     def paced(self, model: str, layout: str) -> EngineProfile:
         """The engine as its user measured it with this model in this layout, on the GPU where he did.

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
+from gpufleet.domain.beside import ALL_PARTS, ATTENTION, MLP
 from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
 from gpufleet.records import dataclass
@@ -51,6 +52,9 @@ NOTHING_WHERE_ABSENT = (
 )
 """Judged amounts that only some engines or versions have."""
 
+SLOTS = ("adapter_slots", "adapter_rank", "adapts_attention", "adapts_mlp", "adapts_experts", "adapts_ends")
+"""What an engine keeps for adapters, where it serves any."""
+
 
 @dataclass(frozen=True)
 class EngineMemory:
@@ -83,6 +87,9 @@ class EngineMemory:
     `piece_graph_tokens` and `decode_graph_tokens` are the largest steps for which graphs are captured, in pieces and
     whole, every `wide_graph_step` above 256; `graph_batch` the largest where the card decides (SGLang). `startup_bytes`
     are taken before free memory is first read, and so lie beside the fraction. `linked_gpus` joins the card's own link.
+
+    `adapter_slots` of `adapter_rank` lie on every layer whose part is adapted (`adapts_...`: 1); `offloaded_bytes` of
+    weights are asked to lie in host memory.
     """
 
     device_bytes: Floats
@@ -124,6 +131,13 @@ class EngineMemory:
     wide_graph_step: Floats
     graph_batch: Floats
     linked_gpus: Floats
+    adapter_slots: Floats
+    adapter_rank: Floats
+    adapts_attention: Floats
+    adapts_mlp: Floats
+    adapts_experts: Floats
+    adapts_ends: Floats
+    offloaded_bytes: Floats
     reserve_bytes: Band
     graph_bytes: Band
     graph_layer_bytes: Band
@@ -182,6 +196,8 @@ class EngineMemory:
             hidden_copies=Band.of(engine.constants["hidden_copies"]),
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
             loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
+            offloaded_bytes=engine.beside.offloaded_bytes,
+            **slots_of(engine),
             **rare,
         )
 
@@ -209,6 +225,16 @@ class EngineMemory:
         rules = (self.whole_prompt, self.logits_of_prompt, self.whole_context)
         return any(bool(np.any(np.asarray(rule) > 0)) for rule in rules)
 
+    @cached_property
+    def has_adapters(self) -> bool:
+        """Whether any candidate serves adapters."""
+        return bool(np.any(np.asarray(self.adapter_slots) > 0))
+
+    @cached_property
+    def offloads_weights(self) -> bool:
+        """Whether any candidate keeps weights in host memory."""
+        return bool(np.any(np.asarray(self.offloaded_bytes) > 0))
+
     def at_its_default(self) -> EngineMemory:
         """The same engine started with its default fraction, which nobody raises."""
         return replace(self, largest_memory_fraction=self.memory_fraction)
@@ -219,6 +245,27 @@ class EngineMemory:
         if states is None or states.high is None:
             return self
         return replace(self, states_per_sequence=np.maximum(np.asarray(self.states_per_sequence), states.high)[()])
+
+
+def slots_of(engine: EngineProfile) -> dict[str, Any]:
+    """Slots of adapters, their rank, and the parts of a layer that they lie on; nothing where none are served.
+
+    An engine that cannot be told which parts has slots on all.
+    """
+    asked, rules = engine.beside.adapters, engine.adapters
+    if asked is None or rules is None:
+        return dict.fromkeys(SLOTS, 0.0)
+    parts = asked.parts if rules.is_told_parts else ALL_PARTS
+    has_mlp = float(MLP in parts)
+    figures = (
+        asked.slots,
+        rules.slot_rank(asked.rank) or asked.rank,
+        float(ATTENTION in parts),
+        has_mlp,
+        has_mlp * rules.takes_experts,
+        float(rules.may_adapt_ends and parts == ALL_PARTS),
+    )
+    return dict(zip(SLOTS, figures, strict=True))
 
 
 def _optional(engine: EngineProfile, name: str, otherwise: float = 0.0) -> float:

@@ -19,7 +19,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, beside_refusal, drafts_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_bytes
 from gpufleet.memory.overhead import EngineMemory
@@ -137,14 +137,15 @@ def _replicas(
             rejections.add(Rejection(LINK_UNKNOWN, f"{size}x {gpu.name}", count=cut))
             continue
         for engine_index, engine in enumerate(palette.engines):
-            lacking = architecture_refusal(engine, arch)
+            lacking = architecture_refusal(engine, arch) or beside_refusal(engine, arch)
             if lacking is not None:
                 number = len(layouts[size, engine.splits_by_layer])
                 rejections.add(Rejection(lacking, f"{size}x {gpu.name}", count=number))
                 continue
             for format_index, kv_index in formats(engine_index, host.accelerator).counted(rejections):
                 for layout in layouts[size, engine.splits_by_layer]:
-                    reason = refused(layout, format_index)
+                    own = drafts_refusal(engine, layout) or beside_refusal(engine, arch, layout)
+                    reason = refused(layout, format_index) or own
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)
                     else:

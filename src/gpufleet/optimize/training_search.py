@@ -26,10 +26,10 @@ from gpufleet.domain.training_runs import TrainingRuns
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
-from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.optimize.training_machines import trains_on
+from gpufleet.performance.host_link import pcie_bytes_per_s
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_bounds import time_bounds

@@ -12,10 +12,14 @@ from gpufleet.questions.fields import (
     BLOCK_SIZE,
     CALIBRATION,
     CHUNKED_PREFILL,
+    CPU_OFFLOAD,
     ENFORCE_EAGER,
     ENGINE_VERSION,
     IMAGES,
     IN,
+    KV_OFFLOAD,
+    LORA,
+    LORA_SLOWDOWN,
     MAX_MODEL_LEN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
@@ -60,8 +64,8 @@ TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",
-    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration", "speculate",
-    "accepted_length", "acceptance",
+    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration", "lora", "lora_slowdown",
+    "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -100,6 +104,10 @@ class CopyQuestion(Request):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
     enforce_eager: bool | None = worded(ENFORCE_EAGER)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    lora: str | None = worded(LORA)
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD)
     speculate: str | None = worded(SPECULATE)
     accepted_length: float | None = worded(ACCEPTED_LENGTH)
     acceptance: float | None = worded(ACCEPTANCE)

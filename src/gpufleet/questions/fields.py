@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from gpufleet.domain.beside import parse_adapters
 from gpufleet.domain.images import LONGEST_SIDE_PIXELS, MOST_IMAGES, Images
 from gpufleet.errors import UsageError
 from gpufleet.questions.words import (
@@ -17,6 +18,7 @@ from gpufleet.questions.words import (
     HOURS_OF_DAY,
     INTEGER,
     LOAD,
+    NUMBER,
     PEER_TO_PEER,
     PERIOD,
     RATE_TEXT,
@@ -49,7 +51,18 @@ from gpufleet.questions.words import (
 )
 from gpufleet.questions.words import words_of as words_of
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR, REQUESTS_PER_S, TOKENS, USD_PER_HOUR, Bounds, in_full, parse_whole_tokens
+from gpufleet.units import (
+    BYTES,
+    GIB,
+    HOUR,
+    REQUESTS_PER_S,
+    TOKENS,
+    USD_PER_HOUR,
+    Bounds,
+    in_full,
+    parse_bytes,
+    parse_whole_tokens,
+)
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
@@ -129,6 +142,39 @@ CHUNKED_PREFILL = Word(
     is_negated=True,
 )
 ENFORCE_EAGER = Word(STANDS_OR_NOT, "No CUDA graphs (SGLang: --disable-cuda-graph).", ENGINE, name="enforce_eager")
+LORA = Word(
+    Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
+    "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
+    ENGINE,
+    name="lora",
+)
+LORA_SLOWDOWN = Word(
+    NUMBER,
+    "How much longer steps take with adapters: 0.15; default: nobody knows.",
+    ENGINE,
+    name="lora_slowdown",
+    what="the slowdown by adapters",
+    bounds=Bounds(0, 10, "(0.15: 15 % longer)"),
+)
+CPU_OFFLOAD = Word(
+    NUMBER,
+    "GiB of weights of each GPU in host memory, read in every step: 10.",
+    ENGINE,
+    name="cpu_offload_gb",
+    what="the weights in host memory",
+    bounds=Bounds(0, 4096, "GiB"),
+)
+KV_OFFLOAD = Word(
+    Kind("SIZE", plain(parse_bytes), unit="bytes"),
+    "KV cache that a copy keeps in host memory beside that of its GPUs: 200GiB.",
+    ENGINE,
+    name="kv_offload",
+    shown=lambda size: f"{in_full(size / GIB)} GiB",
+    what="the KV cache in host memory",
+    bounds=BYTES,
+)
+KEPT_BESIDE = ("lora", "lora_slowdown", "cpu_offload_gib", "kv_offload_bytes")
+"""Fields that say what is kept beside a model."""
 SPECULATE = Word(
     text("METHOD:K"),
     "Draft K tokens a step: mtp:3, eagle3:3, ngram:5, or a draft model: qwen3-0.6b:4; mtp:3@coding names the task.",
@@ -155,7 +201,7 @@ SPECULATED = ("speculate", "accepted_length", "acceptance")
 """Fields that say what drafts tokens."""
 STARTED = (
     "engine_version", "max_batch", "max_step_tokens", "memory_fraction", "max_model_len", "block_tokens",
-    "chunks_prompts", "enforce_eager", "calibration", *SPECULATED,
+    "chunks_prompts", "enforce_eager", "calibration", *KEPT_BESIDE, *SPECULATED,
 )  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -532,6 +578,10 @@ class WriterRequest(PlanRequest):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL, label="chunked prefill", shown=on_off)
     enforce_eager: bool | None = worded(ENFORCE_EAGER, label="CUDA graphs", shown=lambda eager: on_off(not eager))
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    lora: str | None = worded(LORA, label="adapters")
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN, label="slower with adapters", shown="{:.0%}".format)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD, label="weights in host memory", shown="{:g} GiB a GPU".format)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD, label="KV in host memory")
     speculate: str | None = worded(SPECULATE, label="drafts")
     accepted_length: float | None = worded(ACCEPTED_LENGTH, label="accepted length")
     acceptance: float | None = worded(ACCEPTANCE, label="acceptance")

@@ -91,6 +91,10 @@ class FitRequest(Request):
     block_tokens: int | None = worded(BLOCK_SIZE)
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
     enforce_eager: bool | None = worded(ENFORCE_EAGER)
+    lora: str | None = as_in(CopyQuestion, "lora")
+    lora_slowdown: float | None = as_in(CopyQuestion, "lora_slowdown")
+    cpu_offload_gib: float | None = as_in(CopyQuestion, "cpu_offload_gb")
+    kv_offload_bytes: float | None = as_in(CopyQuestion, "kv_offload")
     speculate: str | None = worded(SPECULATE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import ExplainedTerm, Figure, Launch, Result
+from gpufleet.results.beside import KeptBeside
 
 
 class MemoryPart(Result):
@@ -101,6 +102,7 @@ class FitResult(Answer):
     otherwise: list[OtherSetting] = []
     terms: list[ExplainedTerm] = []
     launch: Launch | None = None
+    beside: KeptBeside | None = None
 
     @property
     def fits(self) -> bool:
