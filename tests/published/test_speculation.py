@@ -188,7 +188,7 @@ def test_drafts_take_memory_and_the_command_asks_for_them() -> None:
         ({"speculate": "llama-3.1-8b:3"}, "smaller than its model"),
         ({"speculate": "llama-3.2-1b:3", "engine_version": "0.11.0"}, "no other model"),
         ({"speculate": "eagle3:3", "pp": 2, "gpus": "H100:2"}, "no tokens over pipeline stages"),
-        ({"speculate": "eagle3:3", "acceptance": 1.2}, "not a share"),
+        ({"speculate": "eagle3:3", "acceptance": 1.2}, "out of range"),
         ({"speculate": ""}, "cannot read what drafts tokens"),
         ({"accepted_length": 2.0}, "is of drafted tokens"),
         ({"speculate": "eagle3:3", "accepted_length": 4.5}, "one token of its own"),

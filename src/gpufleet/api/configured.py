@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_tak
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engine_flags import engine_flags
+from gpufleet.catalog.engine_starts import checked_start
 from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
@@ -27,6 +28,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile, ServedAs
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
@@ -63,8 +65,6 @@ if TYPE_CHECKING:
     from gpufleet.questions.fit import FitRequest
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
-Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
-"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,11 +268,6 @@ def link_words(is_pcie: bool, bytes_per_s: float) -> str:
     return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
 
 
-def started_of(asked: CopyQuestion) -> Started:
-    """How the engine of a copy is started."""
-    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
-
-
 def client_of(asked: EstimateRequest) -> Client:
     """The client of an estimate, and how it had the engine started to look for requests."""
     return Client(
@@ -295,20 +290,19 @@ def is_of_one_length(asked: EstimateRequest) -> bool:
     return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
 
 
-def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+def started_engine(name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves, started as stated."""
-    return _engine(find_engine(name), name, version, limits)
+    return _engine(find_engine(name), name, version, start)
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
+def _engine(read: EngineProfile, name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
-    kept_to = checked_fraction(memory_fraction)
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+    engine = load_engine(name, version)
+    return engine.started_with(checked_start(engine, start))
 
 
 def told_engine(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequest) -> EngineProfile:
@@ -348,10 +342,3 @@ def as_told(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequ
 def _told(engine: EngineProfile, told: ServedAs) -> EngineProfile:
     """The same, one object for what it is told: replicas are kept by it."""
     return replace(engine, told=told)
-
-
-def checked_fraction(memory_fraction: float | None) -> float | None:
-    """The share of memory that an engine is told to keep to, if any."""
-    if memory_fraction is not None and not 0 < memory_fraction <= 1:
-        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
-    return memory_fraction

@@ -18,11 +18,10 @@ from gpufleet.api.configured import (
     client_of,
     configured,
     started_engine,
-    started_of,
     told_engine,
     understood,
 )
-from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
+from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, refuse_beyond_start, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
@@ -33,6 +32,7 @@ from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
 from gpufleet.catalog.engine_models import family_notes
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -60,6 +60,7 @@ from gpufleet.performance.serving import Lengths
 from gpufleet.performance.uncertainty import drafted_log
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.numbers import duration
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
@@ -97,14 +98,16 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         from gpufleet.api.request_runs import estimated_run
 
         return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
+    refuse_out_of_range(asked)
     model = asked.model
     read = model_asked(model, shipped_architecture)
-    arch = with_draft(with_images(read, asked.images), asked)
+    start = started_of(asked)
+    arch = with_draft(started_for(with_images(read, asked.images), start), asked)
     named, said_version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    profile = drafting(told_engine(started_engine(engine, said_version, started_of(asked)), asked), arch, asked)
+    profile = drafting(told_engine(started_engine(engine, said_version, start), asked), arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
@@ -211,6 +214,7 @@ def estimated_workload(
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
                              expected="--rate, or one number of tokens")  # fmt: skip
     lengths = checked_lengths(mean_of(input_tokens) + image_tokens(arch), mean_of(output_tokens))
+    refuse_beyond_start(arch, float(lengths.input_tokens + lengths.output_tokens))
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 
@@ -230,10 +234,12 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
     number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+    told = question.arch.max_model_len
+    longest = f" --max-model-len {told}" if told else ""
     return OutOfMemory(
         f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
         **what_is_missing(solution),
-        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
+        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}{longest}' shows what would.",
     )
 
 

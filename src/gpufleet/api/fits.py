@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from gpufleet.answers.beside import notes_on_adapters, with_beside
 from gpufleet.answers.fit import fit_result
 from gpufleet.api.configured import told_engine
+from gpufleet.api.demands import refuse_beyond_start
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context, image_notes
@@ -18,6 +20,7 @@ from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
 from gpufleet.catalog.engine_models import family_notes
+from gpufleet.catalog.engine_starts import checked_start, started_for, started_of
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -44,8 +47,9 @@ from gpufleet.optimize.fit import (
 )
 from gpufleet.optimize.links import largest_machine
 from gpufleet.optimize.replicas import in_dtype
+from gpufleet.questions.fields import STARTED
 from gpufleet.questions.fit import FitRequest
-from gpufleet.questions.words import refuse_out_of_range
+from gpufleet.questions.words import on_off, refuse_out_of_range
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB
@@ -70,28 +74,25 @@ def fit(
     asked = heard(FitRequest, model, gpus=gpus, context=context, **said)
     tables = load_catalog() if catalog is None else catalog
     refuse_out_of_range(asked)
-    arch = with_draft(with_images(read_model(str(asked.model), shipped_architecture), asked.images), asked)
+    start = started_of(asked)
+    read = with_images(read_model(str(asked.model), shipped_architecture), asked.images)
+    arch = with_draft(started_for(read, start), asked)
     named, version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
+    usual = asked.context if "context" in asked.said else min(asked.context, arch.max_model_len or math.inf)
+    context_tokens = float(round(usual)) + (arch.images.tokens if arch.images else 0)
+    refuse_beyond_start(arch, context_tokens)
+    versioned = engine_of_version(engine, version)
     request = gpus_asked(asked.gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=drafting(
-            told_engine(
-                engine_of_version(engine, version).started_with(
-                    asked.max_batch, asked.max_step_tokens, asked.memory_fraction
-                ),
-                asked,
-            ),
-            arch,
-            asked,
-        ),
+        engine=drafting(told_engine(versioned.started_with(checked_start(versioned, start)), asked), arch, asked),
         weights=in_dtype([weight_format(arch, asked.precision)], half_of(dtype_named(asked.dtype)))[0],
         kv=kv_format(asked.kv_precision or BF16.name),
-        context_tokens=float(round(asked.context)) + (arch.images.tokens if arch.images else 0),
+        context_tokens=context_tokens,
         batch=asked.batch,
         gpus_per_machine=largest_machine(tables.instances.values(), gpu.accelerator),
     )
@@ -174,10 +175,19 @@ def _holds(question: FitQuestion) -> bool:
     return best is not None and best.fits
 
 
+def as_said(limit: float) -> str:
+    """A limit of an engine as it is said.
+
+    >>> as_said(0.9), as_said(4096), as_said(True)
+    ('0.9', '4096', 'on')
+    """
+    return on_off(limit) if isinstance(limit, bool) else str(limit) if isinstance(limit, int) else f"{limit:g}"
+
+
 def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
     """The question as it was understood."""
     q, version = question, question.engine.version
-    limits = ("max_batch", "max_step_tokens", "memory_fraction", "lora_slowdown", "cpu_offload_gib", "kv_offload_bytes")
+    limits = [name for name in STARTED if isinstance(getattr(asked, name, None), (int, float))]
     drafts = [] if q.engine.drafts is None else [("drafts", q.engine.drafts.label, "given")]
     rows = [
         ("model", q.arch.name, "given"),
@@ -190,6 +200,6 @@ def fit_inputs(question: FitQuestion, asked: FitRequest) -> list[Input]:
         *([] if asked.lora is None else [("lora", asked.lora, asked.origin("lora"))]),
         *([] if version is None else [("engine_version", version, asked.origin("engine_version", "given"))]),
         *drafts,
-        *((name, f"{value:g}", asked.origin(name)) for name in limits if (value := getattr(asked, name)) is not None),
+        *((name, as_said(getattr(asked, name)), asked.origin(name)) for name in limits),
     ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

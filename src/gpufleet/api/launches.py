@@ -121,6 +121,7 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
     q, chosen = report.question, report.chosen
     if chosen is None or not chosen.fits:
         return None
+    longest = q.arch.max_model_len or math.ceil(q.context_tokens)
     fraction = of_free(q.engine, float(chosen.budget.memory_fraction))
     return launch(
         Replica(
@@ -131,8 +132,8 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
             stored=q.arch.weights,
             weights=q.weights,
             kv=q.kv,
-            longest_request_tokens=math.ceil(q.context_tokens),
-            step_tokens=step_tokens(q.engine, q.accelerator),
+            longest_request_tokens=longest,
+            step_tokens=step_tokens(q.engine, q.accelerator, longest),
             memory_fraction=written_fraction(fraction),
             vendor=q.accelerator.vendor,
             generation=q.accelerator.generation,
@@ -167,7 +168,7 @@ def replica_of(
         weights=palette.weight_formats[c.weight_format[row]],
         kv=palette.kv_precisions[c.kv_precision[row]],
         longest_request_tokens=math.ceil(longest_tokens),
-        step_tokens=step_tokens(engine, gpu),
+        step_tokens=step_tokens(engine, gpu, longest_tokens),
         memory_fraction=written_fraction(memory_fraction),
         vendor=gpu.vendor,
         generation=gpu.generation,

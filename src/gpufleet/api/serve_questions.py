@@ -21,8 +21,9 @@ from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
 from gpufleet.api.speculating import drafting, planned_draft, speculation_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.engine_eras import load_eras, version_notes
 from gpufleet.catalog.engine_models import family_notes
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -105,8 +106,9 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    return planned_draft(with_images(model_asked(request.model, shipped_architecture), request.images), request)
+    """The model of a request, read where it is a name or a path, with its images, longest request and draft."""
+    arch = with_images(model_asked(request.model, shipped_architecture), request.images)
+    return planned_draft(started_for(arch, started_of(request)), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -151,8 +153,10 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     choices = choices_of(request, arch, tables)
     quality = quality_costs(Decoder(arch, choices)).values()
     engines = choices.palette.engines
+    name, version = named_version(request.engine, request.engine_version)
+    named = version_notes(name or DEFAULT_ENGINE, version)
     instead = [*drafts_without(request, arch), *engines_instead(arch, engines)]
-    notes = [*market.notes, *quality, *instead, *notes_on_adapters(arch, engines)]
+    notes = [*market.notes, *quality, *named, *instead, *notes_on_adapters(arch, engines)]
     if all(engine.beside == NOTHING_BESIDE for engine in engines):
         return WriterChoices(choices, market, notes)
     kept, short = holding_beside(arch, choices.palette, market.instances)
@@ -206,15 +210,15 @@ def kv_formats(
 def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
     """The named engine as it is started, all serving engines for 'all', vLLM where nothing is said."""
     name, version = named_version(request.engine, request.engine_version)
-    limits = (request.max_batch, request.max_step_tokens, request.memory_fraction, False)
+    start = started_of(request)
     if name is not None and name.strip().lower() == "all":
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
         if request.tool_call_parser or request.reasoning_parser:
             raise UsageError("a parser of all engines", expected="one engine: each names its parsers otherwise")
-        return tuple(told_engine(started_engine(e, None, limits), request) for e in named)
-    engine = told_engine(started_engine(DEFAULT_ENGINE if name is None else name, version, limits), request)
+        return tuple(told_engine(started_engine(e, None, start), request) for e in named)
+    engine = told_engine(started_engine(DEFAULT_ENGINE if name is None else name, version, start), request)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured, started_engine, started_of, told_engine
+from gpufleet.api.configured import as_said, configured, started_engine, told_engine
 from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.load import load_catalog
@@ -48,7 +49,7 @@ def copy_of(
     """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
-    arch = with_draft(model_asked(a.model, shipped_architecture), a)
+    arch = with_draft(started_for(model_asked(a.model, shipped_architecture), started_of(a)), a)
     name, number = gpus_said(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)

@@ -140,9 +140,8 @@ def release_in(profile: EngineProfile, label: str) -> str:
     ['0.7.3', '0.8.99', 'v0.9']
     """
     words = label.strip()
-    generation = next((g for g in profile.generations if re.search(rf"\b{g.name}\b", words)), None)
+    generation, rest = generation_in(profile, words)
     if generation is not None:
-        rest = re.sub(rf"\W*\b{generation.name}\b\W*", " ", words).strip()
         return (
             release_of(generation, release_in(replace(profile, generations=()), rest) if rest else None)
             or profile.newest_version
@@ -154,6 +153,25 @@ def release_in(profile: EngineProfile, label: str) -> str:
     after_name = re.search(rf"(?<![\w-])(?:{names})[ -]v?([0-9]+(?:\.[0-9x]\w*)+)", words, re.IGNORECASE | re.ASCII)
     found = after_name or STATED_FIRST.match(words)
     return words if found is None else found.group(1).replace(".x", LAST_OF_A_SERIES)
+
+
+def generation_in(profile: EngineProfile, words: str) -> tuple[EngineGeneration | None, str]:
+    """The engine of a program that words name, and the words without it."""
+    found = next((g for g in profile.generations if re.search(rf"\b{g.name}\b", words)), None)
+    return found, words if found is None else re.sub(rf"\W*\b{found.name}\b\W*", " ", words).strip()
+
+
+def refuse_no_generation(profile: EngineProfile, version: str) -> None:
+    """Refuse an engine of a program that a release has not, or no longer: vLLM 0.11 has V1 alone."""
+    found, rest = generation_in(profile, version.strip())
+    if found is None or not rest:
+        return
+    at = version_key(release_in(replace(profile, generations=()), rest))
+    last = version_key(found.last) if found.last else at
+    if at[: len(last)] > last or (found.first is not None and at < version_key(found.first)):
+        bound = f"one up to {found.last}" if found.last else f"one from {found.first} on"
+        example = f"such as '{found.last or found.oldest} ({found.name})'"
+        raise UsageError(f"{profile.title} {rest} has no {found.name}", found=version, expected=f"{bound}, {example}")
 
 
 def release_of(generation: EngineGeneration, version: str | None) -> str | None:
@@ -175,6 +193,7 @@ def checked_version(engine: str, version: str | None) -> str | None:
     if version is None:
         return None
     profile = find_engine(engine)
+    refuse_no_generation(profile, version)
     release = release_in(profile, version)
     if VERSION.fullmatch(release) and may_exist(profile, release):
         return release
@@ -201,6 +220,8 @@ def version_notes(engine: str, version: str | None) -> list[str]:
 
     >>> version_notes("vllm", "0.7.3 (V0)")
     ["vLLM '0.7.3 (V0)' is read as release 0.7.3: it takes the constants of era V0, before 0.8"]
+    >>> version_notes("vllm", "0.9.1 (V0)")[0][-26:]
+    'asked for by VLLM_USE_V1=0'
     """
     if version is None:
         return []
@@ -208,6 +229,9 @@ def version_notes(engine: str, version: str | None) -> list[str]:
     release = release_in(profile, version)
     era = era_of(engine, release).name
     read = f"{profile.title} {version.strip()!r} is read as release {release}: it takes the constants of era {era}"
+    generation, rest = generation_in(profile, version.strip())
+    if generation is not None and rest and rest != release:
+        read += f"; {generation.name} is asked for by {generation.asked_by}"
     newer = newer_than_known(profile, release)
     return [*([read] if release != version.strip() else []), *([newer] if newer else [])]
 

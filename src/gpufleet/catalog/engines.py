@@ -168,7 +168,8 @@ def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
 
 def _generation(row: Mapping[str, Any]) -> EngineGeneration:
     with _inside("generations"):
-        return EngineGeneration(row["name"], row.get("oldest"), row.get("newest"), row["source"])
+        bounds = {name: row.get(name) for name in ("oldest", "newest", "first", "last")}
+        return EngineGeneration(row["name"], source=row["source"], asked_by=row.get("asked_by", ""), **bounds)
 
 
 def _adapters(table: Mapping[str, Any] | None) -> AdapterRules | None:

@@ -69,8 +69,6 @@ def yielded(how: Speculation, model: str, stated_length: float | None, acceptanc
         raise UsageError("two ways to say what a step yields", expected="--accepted-length or --acceptance")
     if stated_length is None and acceptance is None:
         return measured_length(load_accepted_lengths(), how, model)
-    if acceptance is not None and not 0 <= acceptance <= 1:
-        raise UsageError("not a share of drafted tokens (--acceptance)", found=acceptance, expected="0 to 1, or a %")
     length = stated_length if acceptance is None else float(accepted_length_of(acceptance, how.num_tokens))
     assert length is not None, "one of both is stated"
     if not 1 <= length <= how.num_tokens + 1:

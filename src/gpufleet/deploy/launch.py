@@ -11,6 +11,7 @@ from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile, ServedAs
 from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.engine_images import EngineImages
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
@@ -19,6 +20,7 @@ from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
 
 SIXTEEN_BITS = (BF16.name, FP16.name)
+UNCHUNKED = -1
 NO_CHECKPOINT = "path/to"
 USUAL_HOST = "x86_64"
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
@@ -80,6 +82,11 @@ class Replica:
     def image(self) -> str | None:
         """The container image of the engine's version for such a machine, where one is known."""
         return self.images.image(self.engine.version, self.vendor, self.host_architecture, self.generation)
+
+    @property
+    def start(self) -> EngineStart:
+        """What somebody said of how the engine is started."""
+        return self.engine.start
 
     @property
     def sequences_per_group(self) -> int | None:
@@ -213,6 +220,10 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--max-num-seqs": r.sequences_per_group,
         "--max-num-batched-tokens": r.step_tokens,
         "--gpu-memory-utilization": f"{r.memory_fraction:g}",
+        "--block-size": r.start.block_tokens,
+        "--enable-chunked-prefill": r.start.chunks_prompts,
+        "--no-enable-chunked-prefill": r.start.chunks_prompts is False,
+        "--enforce-eager": r.start.enforce_eager,
         **vllm_drafts(r.engine.drafts, r.draft_checkpoint),
     }
     further = {**format_flags(r, CACHE_OF_VLLM), **vllm_flags(r.engine), **told_flags(r.engine)}
@@ -248,7 +259,10 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--ep-size": if_several(r.layout.ep),
         "--context-length": r.longest_request_tokens,
         "--max-running-requests": r.sequences,
-        "--chunked-prefill-size": r.step_tokens,
+        "--chunked-prefill-size": UNCHUNKED if r.start.chunks_prompts is False else r.step_tokens,
+        "--max-prefill-tokens": r.start.max_step_tokens if r.start.chunks_prompts is False else None,
+        "--page-size": r.start.block_tokens,
+        "--disable-cuda-graph": r.start.enforce_eager,
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
         **sglang_drafts(r.engine.drafts, r.draft_checkpoint),
@@ -293,14 +307,17 @@ def tensorrt_llm_options(r: Replica) -> str:
     A KV section of its own repeats the fraction.
     """
     lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
-    lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
+    is_cut = r.longest_request_tokens > r.step_tokens and r.start.chunks_prompts is not False
+    lines += ["enable_chunked_prefill: true"] if is_cut or r.start.chunks_prompts else []
+    lines += ["cuda_graph_config: null"] if r.start.enforce_eager else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
     lines += tensorrt_llm_drafts(r.engine.drafts, r.draft_checkpoint)
     lines += tensorrt_llm_lines(r.engine)
-    names_format, host_bytes = r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM, r.engine.beside.kv_bytes
-    if names_format or host_bytes:
-        lines += ["kv_cache_config:", *([f"  dtype: {r.kv.name}"] if names_format else [])]
-        lines += [f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+    host_bytes = r.engine.beside.kv_bytes
+    cache = [f"  dtype: {r.kv.name}"] if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM else []
+    cache += [f"  tokens_per_block: {r.start.block_tokens}"] if r.start.block_tokens else []
+    if cache or host_bytes:
+        lines += ["kv_cache_config:", *cache, f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
         lines += [f"  host_cache_size: {math.ceil(host_bytes / r.layout.num_devices)}"] if host_bytes else []
     return "".join(f"{line}\n" for line in lines)
 

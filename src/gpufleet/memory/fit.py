@@ -265,8 +265,9 @@ def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> 
     """Peak of the largest step that a demand leads to."""
     d = demand
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
+    longest = np.maximum(d.context_tokens, arch.max_model_len or 0.0)
     return activation_bytes_per_device(
-        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, d.context_tokens
+        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, longest
     )
 
 
@@ -326,8 +327,13 @@ def startup_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held
 
     vLLM counts a layer with a window as it is while a prompt is prefilled: min(context, window - 1 + tokens of a step)
     in blocks, and one block more; `held_bytes`, what a sequence holds while it decodes, is less.
+    What it was told to take at most (--max-model-len) has to find room though nobody asks for so much.
     Source: SlidingWindowSpec.max_memory_usage_bytes, v1/kv_cache_interface.py; check in v1/core/kv_cache_utils.py.
     """
+    if arch.max_model_len is not None:
+        longest = np.maximum(demand.context_tokens, arch.max_model_len * np.asarray(engine.admits_longest))
+        demand = replace(demand, context_tokens=longest)
+        held_bytes = pool_bytes_per_sequence(arch, engine, demand)
     checks = np.asarray(engine.admits_whole_steps) > 0
     if not (checks.any() and has_windows(arch)):
         return held_bytes
@@ -604,7 +610,7 @@ def _startup_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:
     if size <= held:
         return []
     formula = "as KV of one sequence, windows with min(context, window - 1 + tokens of a step) in blocks, and one block"
-    source = engine.constants["admits_whole_steps"].source
+    source = next(c.source for n in ("admits_whole_steps", "admits_longest") if (c := engine.constants.get(n)))
     return [Term("KV to start with", size, "bytes", formula, "one sequence of the longest context", source)]
 
 

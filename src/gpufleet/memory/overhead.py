@@ -17,6 +17,7 @@ from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
 from gpufleet.records import dataclass
 
+LEAST_UNCHUNKED_TOKENS = 2048
 MULTICAST_GENERATIONS = ("Hopper", "Blackwell", "Blackwell Ultra")
 ZERO_WHERE_ABSENT = (
     "states_free_fraction",
@@ -28,6 +29,7 @@ ZERO_WHERE_ABSENT = (
     "shared_pages",
     "whole_windows",
     "admits_whole_steps",
+    "admits_longest",
     "window_pool_ratio",
     "latent_head_elements",
     "state_pool_ratio",
@@ -64,12 +66,14 @@ class EngineMemory:
     and 0 where they use the rest of the card (SGLang). `whole_prompt` is 1 where a batch of prompts is prefilled at
     once and not in chunks, `logits_of_prompt` where the logits of every prompt position are kept (both: engines with
     static batches). `whole_context` is 1 where the profiled step is one sequence of the whole context up to
-    `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a profile in chunks samples nothing, `peaks_add`
+    `chunk_above_tokens` and `least_unchunked_tokens` at least (vLLM before 0.8, engines told to cut no prompts),
+    `unsampled_chunks` where a profile in chunks samples nothing, `peaks_add`
     where the forward pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
     window keeps the whole context beside layers that see it, `admits_whole_steps` where the engine starts only if such
-    a layer has room for its window and a whole step of a prompt (vLLM's V1), `window_pool_ratio` the tokens of a pool
+    a layer has room for its window and a whole step of a prompt (vLLM's V1), `admits_longest` where it starts only if
+    the pool holds the longest request that it was told to take (vLLM), `window_pool_ratio` the tokens of a pool
     of such layers in those of the others' pool (SGLang), `latent_head_elements` what every head caches of keys and of
     values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool of states in
     that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
@@ -99,12 +103,14 @@ class EngineMemory:
     whole_prompt: Floats
     whole_context: Floats
     chunk_above_tokens: Floats
+    least_unchunked_tokens: Floats
     unsampled_chunks: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
     shared_pages: Floats
     whole_windows: Floats
     admits_whole_steps: Floats
+    admits_longest: Floats
     window_pool_ratio: Floats
     latent_head_elements: Floats
     state_pool_ratio: Floats
@@ -178,6 +184,7 @@ class EngineMemory:
             logits_of_prompt=engine.constant("logits_of_prompt"),
             whole_prompt=engine.constant("whole_prompt"),
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
+            least_unchunked_tokens=least_unchunked_tokens(engine, prefill_budget_tokens),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
             states_per_sequence=_optional(engine, "states_per_sequence", 1.0) + verified - 1.0,
             verified_tokens=verified,
@@ -287,6 +294,14 @@ def batch_limits(engine: EngineProfile, accelerator: Accelerator) -> tuple[int, 
     if accelerator.memory_bytes >= engine.constant("large_card_bytes") and not is_small_ampere:
         return engine.max_batch, engine.prefill_budget_tokens
     return int(engine.constant("small_card_max_batch")), int(engine.constant("small_card_prefill_budget_tokens"))
+
+
+def least_unchunked_tokens(engine: EngineProfile, budget_tokens: int) -> int:
+    """Tokens of the largest step of prompts that are not cut, however short they are: the budget.
+
+    vLLM before 0.8 has a budget for chunks of prompts alone (vllm/config.py: max(max_model_len, 2048)).
+    """
+    return LEAST_UNCHUNKED_TOKENS if "profiled_chunk_tokens" in engine.constants else budget_tokens
 
 
 def card_limits(engine: EngineProfile, accelerator: Accelerator) -> CardLimits | None:

@@ -323,9 +323,25 @@ def _smaller_steps(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
         return []
     tokens = int(EngineMemory.of(q.engine, q.accelerator).prefill_budget_tokens) // 2
     while tokens >= LEAST_STEP_TOKENS:
-        placement = best_placement(replace(q, engine=q.engine.started_with(max_step_tokens=tokens)))
+        placement = best_placement(
+            replace(q, engine=q.engine.started_with(replace(q.engine.start, max_step_tokens=tokens)))
+        )
         if placement is not None and placement.fits:
             what = f"steps of {tokens:,} tokens (--max-num-batched-tokens)"
+            return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
+        tokens //= 2
+    return []
+
+
+def _shorter_longest(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The longest request, a half of the told one and so on, with which the engine starts where its check decides."""
+    asked, tokens = best_placement(q), (q.arch.max_model_len or 0) // 2
+    if asked is None or not asked.budget.start_decides:
+        return []
+    while tokens >= q.context_tokens:
+        placement = best_placement(replace(q, arch=replace(q.arch, max_model_len=tokens)))
+        if placement is not None and placement.fits:
+            what = f"requests of up to {tokens:,} tokens (--max-model-len)"
             return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
         tokens //= 2
     return []
@@ -340,7 +356,7 @@ def changes_that_fit(
     """
     found = _more_gpus(q, offers) + _other_formats(q, formats, offers) + _other_kv(q, offers)
     if not unsupported(q):
-        found += _smaller_steps(q, offers) + _shorter_context(q, offers)
+        found += _smaller_steps(q, offers) + _shorter_longest(q, offers) + _shorter_context(q, offers)
     return tuple(sorted(found, key=_cost))
 
 

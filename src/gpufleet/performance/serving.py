@@ -526,11 +526,14 @@ def most_beside_prompts(model: StepModel, lengths: Lengths) -> FloatArray:
     """Sequences that decode, at most, where prompts take their share of the tokens of the same steps.
 
     groups room output / (input + output), at least one; no end where prompts have steps of their own   [sequences]
+    A prompt that is not cut leaves room - input of a step, however seldom it comes.
     """
     c, rules = model.candidates, model.once(step_rules)
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
     steps = output_steps(c, lengths)
     beside = decoding_beside_prompts(room, lengths.input_tokens, steps, c.verified_tokens) * c.num_groups
+    whole = (room - lengths.input_tokens) / c.verified_tokens * c.num_groups
+    beside = np.where(rules.awaits_room, np.minimum(beside, whole), beside)
     return np.where(rules.own_steps > 0, np.maximum(beside, 1.0), np.inf)
 
 

@@ -26,6 +26,7 @@ from gpufleet.questions.words import (
     ROW_COUNT,
     SHARE,
     SLACK,
+    STANDS_OR_NOT,
     USD_AT_ALL,
     USD_PER_TIME,
     WHOLE,
@@ -39,6 +40,7 @@ from gpufleet.questions.words import (
     flag,
     maybe_file,
     names,
+    on_off,
     optional,
     plain,
     said_by,
@@ -49,7 +51,18 @@ from gpufleet.questions.words import (
 )
 from gpufleet.questions.words import words_of as words_of
 from gpufleet.records import dataclass
-from gpufleet.units import BYTES, GIB, HOUR, REQUESTS_PER_S, USD_PER_HOUR, Bounds, in_full, parse_bytes
+from gpufleet.units import (
+    BYTES,
+    GIB,
+    HOUR,
+    REQUESTS_PER_S,
+    TOKENS,
+    USD_PER_HOUR,
+    Bounds,
+    in_full,
+    parse_bytes,
+    parse_whole_tokens,
+)
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
@@ -120,6 +133,31 @@ REPLICA_RATE = Word(
     name="replica_rate",
     label="your rate of a copy",
 )
+MAX_MODEL_LEN = Word(
+    Kind("TOKENS", plain(parse_whole_tokens), unit="tokens"),
+    "Tokens of the longest request, prompt and answer (SGLang: --context-length).",
+    ENGINE,
+    name="max_model_len",
+    what="the longest request",
+    bounds=TOKENS,
+)
+BLOCK_SIZE = Word(
+    INTEGER,
+    "Tokens of a block of the KV cache (TensorRT-LLM: tokens_per_block).",
+    ENGINE,
+    name="block_size",
+    singular="--page-size",
+    what="the tokens of a block",
+    bounds=Bounds(1, 8192, ""),
+)
+CHUNKED_PREFILL = Word(
+    STANDS_OR_NOT,
+    "Prompts may be cut over steps, with --no- not (SGLang: --chunked-prefill-size -1).",
+    ENGINE,
+    name="enable_chunked_prefill",
+    is_negated=True,
+)
+ENFORCE_EAGER = Word(STANDS_OR_NOT, "No CUDA graphs (SGLang: --disable-cuda-graph).", ENGINE, name="enforce_eager")
 LORA = Word(
     Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
     "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
@@ -178,8 +216,8 @@ ACCEPTANCE = Word(
 SPECULATED = ("speculate", "accepted_length", "acceptance")
 """Fields that say what drafts tokens."""
 STARTED = (
-    *("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration"), *TOLD, *KEPT_BESIDE,
-    *SPECULATED,
+    "engine_version", "max_batch", "max_step_tokens", "memory_fraction", "max_model_len", "block_tokens",
+    "chunks_prompts", "enforce_eager", "calibration", *TOLD, *KEPT_BESIDE, *SPECULATED,
 )  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -551,6 +589,10 @@ class WriterRequest(PlanRequest):
     max_batch: int | None = worded(MAX_NUM_SEQS, label="sequences at once")
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS, label="tokens of a step")
     memory_fraction: float | None = worded(MEMORY_FRACTION, label="memory fraction")
+    max_model_len: int | None = worded(MAX_MODEL_LEN, label="longest request", shown="{:,} tokens".format)
+    block_tokens: int | None = worded(BLOCK_SIZE, label="tokens of a block")
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL, label="chunked prefill", shown=on_off)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER, label="CUDA graphs", shown=lambda eager: on_off(not eager))
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
     dtype: str | None = worded(DTYPE, label="dtype")
     tool_call_parser: str | None = worded(TOOL_CALL_PARSER, label="tool call parser")

@@ -10,8 +10,12 @@ from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.questions.fields import (
+    BLOCK_SIZE,
     CHAT_TEMPLATE,
+    CHUNKED_PREFILL,
     DTYPE,
+    ENFORCE_EAGER,
+    MAX_MODEL_LEN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
@@ -87,6 +91,10 @@ class FitRequest(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    max_model_len: int | None = worded(MAX_MODEL_LEN)
+    block_tokens: int | None = worded(BLOCK_SIZE)
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER)
     dtype: str | None = worded(DTYPE)
     tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
     reasoning_parser: str | None = worded(REASONING_PARSER)
