@@ -7,33 +7,37 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpufleet.answers.beside import notes_on_adapters
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.demands import length_rows
 from gpufleet.api.engine_starts import checked_start
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.deploy.launch import refuse_untaken
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import EngineProfile, ServedAs
 from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.speculation import EAGLE3
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
@@ -48,13 +52,17 @@ from gpufleet.layout.support import (
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.own_pace import own_runs_note, with_own_pace
-from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.optimize.replicas import in_dtype, with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.units import GB, GIGA, in_full
+
+if TYPE_CHECKING:
+    from gpufleet.questions.fields import WriterRequest
+    from gpufleet.questions.fit import FitRequest
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 
@@ -156,7 +164,7 @@ def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
     """The asked format where engine and device run it; its 16-bit parts become fp16 on devices without bf16."""
-    formats = with_fp16_twins([weight_format(arch, precision)], FP16)
+    formats = in_dtype(with_fp16_twins([weight_format(arch, precision)], FP16), half_of(engine.told.dtype))
     if precision is not None and formats[0].name == BF16.name:
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
@@ -297,6 +305,12 @@ def _engine(read: EngineProfile, name: str, version: str | None, start: EngineSt
     return engine.started_with(checked_start(engine, start))
 
 
+def told_engine(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequest) -> EngineProfile:
+    """The engine with all that a question says of how it serves: formats and parsers, what lies beside, own runs."""
+    told = kept_beside(as_told(engine, asked), asked)
+    return measured_engine(told, getattr(asked, "calibration", None))
+
+
 def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | OwnStack | None) -> EngineProfile:
     """The engine with what its user measured of it, or with what a file says of that; another engine is as it was."""
     if calibration is None:
@@ -309,3 +323,22 @@ def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | Ow
 def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
     """The same, one object for one file's text: replicas are kept by it."""
     return replace(engine, own=own)
+
+
+def as_told(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequest) -> EngineProfile:
+    """The engine with the dtype, the parsers and the template that it is started with, which its version must have."""
+    told = ServedAs(dtype_named(asked.dtype), asked.tool_call_parser, asked.reasoning_parser, asked.chat_template)
+    half, said = half_of(told.dtype), asked.precision
+    labels = [said] if isinstance(said, str) else said or []
+    if half is not None and {BF16.name, FP16.name} - {half.name} & set(labels):
+        raise UsageError("two kinds of 16 bits", found=f"{', '.join(labels)} and dtype {asked.dtype}", expected="one")
+    if told == ServedAs():
+        return engine
+    refuse_untaken(engine, told, engine_flags(engine.name, engine.version))
+    return _told(engine, told)
+
+
+@lru_cache(maxsize=16)
+def _told(engine: EngineProfile, told: ServedAs) -> EngineProfile:
+    """The same, one object for what it is told: replicas are kept by it."""
+    return replace(engine, told=told)

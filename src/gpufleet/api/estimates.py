@@ -13,13 +13,12 @@ import numpy as np
 
 from gpufleet.answers.beside import with_beside
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.beside import kept_beside
 from gpufleet.api.configured import (
     as_said,
     client_of,
     configured,
-    measured_engine,
     started_engine,
+    told_engine,
     understood,
 )
 from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, refuse_beyond_start, workload_of
@@ -33,6 +32,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -107,12 +107,11 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    started = kept_beside(started_engine(engine, said_version, start), asked)
-    profile = drafting(measured_engine(started, asked.calibration), arch, asked)
+    profile = drafting(told_engine(started_engine(engine, said_version, start), asked), arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    version, formats = notes_on_version(engine, said_version), (asked.precision, asked.kv_precision)
+    version, formats = notes_on_version(profile, arch, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
         if profile.drafts is not None:
             raise UsageError("drafts are not known of pools", expected="--gpus with --speculate")
@@ -189,10 +188,10 @@ def pools_instead(
     return asked_pools(prefill, decode)
 
 
-def notes_on_version(engine: str, version: str | None) -> list[str]:
-    """Warnings about the version of an engine, and whether its times were measured."""
-    older = older_than_measured(engine, version)
-    return [*version_notes(engine, version), *([older] if older else [])]
+def notes_on_version(engine: EngineProfile, arch: Architecture, version: str | None) -> list[str]:
+    """Warnings about the version of an engine, whether its times were measured, and whether it knows the model."""
+    older = older_than_measured(engine.name, version)
+    return [*version_notes(engine.name, version), *([older] if older else []), *family_notes(engine, arch)]
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.answers.beside import notes_on_adapters, with_beside
 from gpufleet.answers.fit import fit_result
-from gpufleet.api.beside import kept_beside
+from gpufleet.api.configured import told_engine
 from gpufleet.api.demands import refuse_beyond_start
 from gpufleet.api.engine_starts import checked_start, started_for, started_of
 from gpufleet.api.envelope import in_full
@@ -20,6 +20,7 @@ from gpufleet.api.spoken import heard
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.catalog.engine_eras import engine_of_version, version_notes, with_memory_era
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import engines_that_implement, load_engines, named_version, usual_engine
 from gpufleet.catalog.listing import machines_of
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -27,7 +28,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.precision import BF16
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, weight_format
 from gpufleet.inputs.gpu_request import gpus_asked
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
@@ -45,6 +46,7 @@ from gpufleet.optimize.fit import (
     unsupported,
 )
 from gpufleet.optimize.links import largest_machine
+from gpufleet.optimize.replicas import in_dtype
 from gpufleet.questions.fields import STARTED
 from gpufleet.questions.fit import FitRequest
 from gpufleet.questions.words import on_off, refuse_out_of_range
@@ -87,8 +89,8 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=drafting(kept_beside(versioned.started_with(checked_start(versioned, start)), asked), arch, asked),
-        weights=weight_format(arch, asked.precision),
+        engine=drafting(told_engine(versioned.started_with(checked_start(versioned, start)), asked), arch, asked),
+        weights=in_dtype([weight_format(arch, asked.precision)], half_of(dtype_named(asked.dtype)))[0],
         kv=kv_format(asked.kv_precision or BF16.name),
         context_tokens=context_tokens,
         batch=asked.batch,
@@ -98,7 +100,7 @@ def fit(
         question, formats_to_compare(question), caches_to_compare(question), machines_of(tables, gpu.accelerator)
     )
     notes = [
-        *filter(None, [gpu.note, *version_notes(engine, version)]),
+        *filter(None, [gpu.note, *version_notes(engine, version), *family_notes(question.engine, arch)]),
         *image_notes(arch),
         *arch.notes,
         *([] if report.refusal else notes_on_adapters(arch, [question.engine])),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpufleet.answers.beside import notes_on_adapters
-from gpufleet.api.beside import kept_beside
-from gpufleet.api.configured import measured_engine, started_engine
+from gpufleet.api.configured import started_engine, told_engine
 from gpufleet.api.demands import (
     demand_of,
     further_inputs,
@@ -24,6 +23,7 @@ from gpufleet.api.speculating import drafting, planned_draft, speculation_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_eras, version_notes
+from gpufleet.catalog.engine_models import family_notes
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -36,7 +36,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, own_and_lower, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import model_asked
@@ -45,7 +45,7 @@ from gpufleet.optimize.beside import holding_beside
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.promise import missed_confidence, solved_as_promised
-from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.replicas import Choices, in_dtype, with_fp16_twins
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import ServeRequest, WriterRequest
 from gpufleet.records import dataclass
@@ -141,7 +141,7 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
-    weights = with_fp16_twins(formats_allowed(arch, request), FP16)
+    weights = in_dtype(with_fp16_twins(formats_allowed(arch, request), FP16), half_of(dtype_named(request.dtype)))
     plain = engines_allowed(request)
     engines = plain if arch.draft is None else (*plain, *(drafting(engine, arch, request) for engine in plain))
     kv = kv_formats(engines, weights, request.kv_precision)
@@ -188,10 +188,10 @@ def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
-        started = (kept_beside(started_engine(e, None, start), request) for e in named)
-        return tuple(measured_engine(engine, request.calibration) for engine in started)
-    said = DEFAULT_ENGINE if name is None else name
-    engine = measured_engine(kept_beside(started_engine(said, version, start), request), request.calibration)
+        if request.tool_call_parser or request.reasoning_parser:
+            raise UsageError("a parser of all engines", expected="one engine: each names its parsers otherwise")
+        return tuple(told_engine(started_engine(e, None, start), request) for e in named)
+    engine = told_engine(started_engine(DEFAULT_ENGINE if name is None else name, version, start), request)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)
@@ -206,9 +206,10 @@ def drafts_without(request: WriterRequest, arch: Architecture) -> list[str]:
 
 
 def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:
-    """Where none of the allowed engines implements the model, those that do."""
-    if not all(architecture_refusal(engine, arch) for engine in engines):
-        return []
+    """The engines that implement the model, where none that is allowed does; else what is doubtful of versions."""
+    able = [engine for engine in engines if architecture_refusal(engine, arch) is None]
+    if able:
+        return [note for engine in able for note in family_notes(engine, arch)]
     return [f"Engines that implement {arch.family} models: {', '.join(engines_that_implement(arch)) or 'none'}"]
 
 

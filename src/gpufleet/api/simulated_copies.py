@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.beside import kept_beside
-from gpufleet.api.configured import as_said, configured, measured_engine, started_engine
+from gpufleet.api.configured import as_said, configured, started_engine, told_engine
 from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.catalog.calibration import calibration_of
@@ -72,7 +71,7 @@ def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
     started = started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked))
-    return drafting(measured_engine(kept_beside(started, asked), asked.calibration), arch, asked)
+    return drafting(told_engine(started, asked), arch, asked)
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:

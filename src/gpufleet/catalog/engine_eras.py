@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from gpufleet.catalog.engine_models import FALLBACK, brought_by, families_to_come
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
@@ -20,8 +20,10 @@ from gpufleet.domain.engine import (
     EngineGeneration,
     EngineProfile,
     FormatSupport,
+    Implemented,
     MemoryEra,
 )
+from gpufleet.domain.versions import NAMED_BUILD, version_key
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
@@ -30,7 +32,6 @@ ERAS = SHIPPED / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
 VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
-NAMED_BUILD = (sys.maxsize,)
 STATED_FIRST = re.compile(r"(v?[0-9]+(?:\.[0-9]\w*)+)(?=[\s(,;])", re.ASCII)
 LAST_OF_A_SERIES = ".99"
 RANGE_UNIT = "ln"
@@ -54,16 +55,6 @@ class EngineEra:
     def holds(self, version: str) -> bool:
         """Whether a version belongs to this era or an older one."""
         return self.until is None or version_key(version) < version_key(self.until)
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Numbers of a version in order: '0.11.2' before '1.0.0rc3'; a name without numbers counts as newest.
-
-    >>> version_key("0.8.0") < version_key("0.14.0") < version_key("nightly")
-    True
-    """
-    numbers = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", version.strip())
-    return tuple(int(n) for n in numbers.group(1).split(".")) if numbers else NAMED_BUILD
 
 
 @lru_cache(maxsize=1)
@@ -292,9 +283,22 @@ def engine_of_version(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with what a version runs and its memory rules; no version is what is installed today."""
     checked = checked_version(engine, version)
     found = replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
-    return replace(
+    profile = replace(
         found, adapters=adapters_of(found.adapters, checked), host_memory=kept_by(found.host_memory, checked)
     )
+    is_said = version is not None and checked == version.strip()
+    return replace(profile, architectures=known_to(profile)) if is_said else profile
+
+
+def known_to(profile: EngineProfile) -> Implemented:
+    """What a version implements: not the families that later ones brought.
+
+    >>> known_to(engine_of_version("vllm", "0.6.4")).later["qwen3"]
+    '0.8.4'
+    """
+    later = families_to_come(profile.name, profile.version or "")
+    falls_back = FALLBACK in brought_by(profile.name) and FALLBACK not in later
+    return replace(profile.architectures, later=later, falls_back=falls_back)
 
 
 def adapters_of(rules: AdapterRules | None, version: str | None) -> AdapterRules | None:

@@ -23,7 +23,6 @@ from gpufleet.domain.engine import (
     EngineGeneration,
     EngineProfile,
     FormatSupport,
-    HostBuild,
     Implemented,
     MemoryEra,
 )
@@ -124,7 +123,6 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
         splits_by_layer=bool(table.get("splits_by_layer", False)),
         architectures=_implemented(table.get("architectures")),
-        hosts=tuple(_host(row) for row in table.get("hosts", ())),
         generations=tuple(_generation(row) for row in table.get("generations", ())),
         adapters=_adapters(table.get("adapters")),
         host_memory=_host_memory(table.get("host_memory")),
@@ -166,11 +164,6 @@ def _card(row: Mapping[str, Any]) -> CardLimits:
 def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
     with _inside("dropped"):
         return DroppedGeneration(row["generation"], row["until"], row["why"], row["source"])
-
-
-def _host(row: Mapping[str, Any]) -> HostBuild:
-    with _inside("hosts"):
-        return HostBuild(row["architecture"], row["image"], row["since"], row["source"])
 
 
 def _generation(row: Mapping[str, Any]) -> EngineGeneration:

@@ -289,6 +289,11 @@ class Architecture:
         return any(isinstance(block.feed_forward, MixtureOfExperts) for block in self.blocks)
 
     @property
+    def is_usual(self) -> bool:
+        """Whether every layer is attention of keys and values, and a dense feed-forward part."""
+        return not self.is_moe and all(isinstance(block.mixer, Attention) for block in self.blocks)
+
+    @property
     def num_heads(self) -> int:
         """Query heads of the widest layer: what tensor parallelism divides."""
         return max(block.mixer.num_heads for block in self.blocks)

@@ -131,22 +131,18 @@ class DroppedGeneration:
 
 
 @dataclass(frozen=True)
-class HostBuild:
-    """The container image of an engine for machines with CPUs of `architecture`, in versions from `since` on."""
-
-    architecture: str
-    image: str
-    since: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Implemented:
-    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
+    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`.
+
+    `later`: those that its version surely lacks, with the first version that has them; where it `falls_back`, it may
+    run models of the usual shape without code of its own.
+    """
 
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     source: str = ""
+    later: Mapping[str, str] = field(default_factory=dict)
+    falls_back: bool = False
 
     def __post_init__(self) -> None:
         if self.has and self.lacks:
@@ -174,6 +170,19 @@ class EngineGeneration:
     asked_by: str = ""
 
 
+@dataclass(frozen=True)
+class ServedAs:
+    """What an engine is told beside its limits: it changes no figure but which 16 bits are computed in.
+
+    `dtype` is 'bfloat16', 'float16' or 'auto', `chat_template` a file that the server reads.
+    """
+
+    dtype: str | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    chat_template: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
@@ -186,10 +195,10 @@ class EngineProfile:
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
     engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU,
-    `start` how it is started; `hosts` its images for other CPUs than x86; `drafts` says how it drafts tokens, where it
-    does. `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one
-    after the other. `beside` is what it was told to keep beside a model, by the rules of `adapters` and `host_memory`;
-    None: it serves no adapters, or keeps nothing there.
+    `start` how it is started; `told` what it serves in and with, `drafts` how it drafts tokens, where it does.
+    `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one after the
+    other. `beside` is what it was told to keep beside a model, by the rules of `adapters` and `host_memory`; None: it
+    serves no adapters, or keeps nothing there.
     """
 
     name: str
@@ -223,11 +232,11 @@ class EngineProfile:
     dropped: tuple[DroppedGeneration, ...] = ()
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
-    hosts: tuple[HostBuild, ...] = ()
     generations: tuple[EngineGeneration, ...] = ()
     version: str | None = None
     own: OwnStack | None = None
     start: EngineStart = EngineStart()
+    told: ServedAs = ServedAs()
     adapters: AdapterRules | None = None
     host_memory: HostMemoryRules | None = None
     beside: Beside = NOTHING_BESIDE

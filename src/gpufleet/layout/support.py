@@ -32,8 +32,11 @@ def supported(rows: Iterable[FormatSupport], name: str, accelerator: Accelerator
 
 
 def runs_as_half_twin(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> bool:
-    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic."""
-    twin = HALF_TWIN.get(precision.name)
+    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic.
+
+    An engine that is told bfloat16 does not.
+    """
+    twin = None if engine.told.dtype == "bfloat16" else HALF_TWIN.get(precision.name)
     native = supported(engine.formats, precision.name, accelerator)
     return native is None and twin is not None and supported(engine.formats, twin, accelerator) is not None
 
@@ -53,9 +56,17 @@ def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | 
 
     A family that is only read by its usual fields is in no engine's list: it passes.
     """
-    if arch.is_assumed or engine.architectures.includes(arch.family):
+    known, family = engine.architectures, arch.family
+    if arch.is_assumed:
         return None
-    return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
+    if not known.includes(family):
+        return Reason.of("unsupported_architecture", engine=engine.title, family=family)
+    if family not in known.later or (known.falls_back and arch.is_usual):
+        return None
+    first = known.later[family]
+    return Reason.of(
+        "architecture_of_newer_versions", engine=engine.title, version=engine.version, family=family, first=first
+    )
 
 
 def drafts_refusal(engine: EngineProfile, layout: Layout) -> Reason | None:

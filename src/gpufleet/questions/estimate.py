@@ -11,8 +11,10 @@ from gpufleet.questions.fields import (
     ACCEPTED_LENGTH,
     BLOCK_SIZE,
     CALIBRATION,
+    CHAT_TEMPLATE,
     CHUNKED_PREFILL,
     CPU_OFFLOAD,
+    DTYPE,
     ENFORCE_EAGER,
     ENGINE_VERSION,
     IMAGES,
@@ -28,7 +30,10 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    REASONING_PARSER,
     SPECULATE,
+    TOLD,
+    TOOL_CALL_PARSER,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -64,8 +69,8 @@ TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
     "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",
-    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration", "lora", "lora_slowdown",
-    "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
+    "max_model_len", "block_size", "enable_chunked_prefill", "enforce_eager", "calibration", *TOLD, "lora",
+    "lora_slowdown", "cpu_offload_gb", "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -104,6 +109,10 @@ class CopyQuestion(Request):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
     enforce_eager: bool | None = worded(ENFORCE_EAGER)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE)
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
+    reasoning_parser: str | None = worded(REASONING_PARSER)
+    chat_template: str | None = worded(CHAT_TEMPLATE)
     lora: str | None = worded(LORA)
     lora_slowdown: float | None = worded(LORA_SLOWDOWN)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD)

@@ -142,6 +142,15 @@ CHUNKED_PREFILL = Word(
     is_negated=True,
 )
 ENFORCE_EAGER = Word(STANDS_OR_NOT, "No CUDA graphs (SGLang: --disable-cuda-graph).", ENGINE, name="enforce_eager")
+DTYPE = Word(
+    text("NAME"), "16 bits of computing: bfloat16, float16 or auto (default: the checkpoint's).", ENGINE, name="dtype"
+)
+TOOL_CALL_PARSER = Word(
+    text("NAME"), "Parser of tool calls in the command (TensorRT-LLM: --tool_parser).", ENGINE, name="tool_call_parser"
+)
+REASONING_PARSER = Word(text("NAME"), "Parser of reasoning in the command.", ENGINE, name="reasoning_parser")
+CHAT_TEMPLATE = Word(text("TEMPLATE"), "Chat template, a file that the server reads.", ENGINE, name="chat_template")
+TOLD = ("dtype", "tool_call_parser", "reasoning_parser", "chat_template")
 LORA = Word(
     Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
     "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
@@ -201,7 +210,7 @@ SPECULATED = ("speculate", "accepted_length", "acceptance")
 """Fields that say what drafts tokens."""
 STARTED = (
     "engine_version", "max_batch", "max_step_tokens", "memory_fraction", "max_model_len", "block_tokens",
-    "chunks_prompts", "enforce_eager", "calibration", *KEPT_BESIDE, *SPECULATED,
+    "chunks_prompts", "enforce_eager", "calibration", *TOLD, *KEPT_BESIDE, *SPECULATED,
 )  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
@@ -578,6 +587,10 @@ class WriterRequest(PlanRequest):
     chunks_prompts: bool | None = worded(CHUNKED_PREFILL, label="chunked prefill", shown=on_off)
     enforce_eager: bool | None = worded(ENFORCE_EAGER, label="CUDA graphs", shown=lambda eager: on_off(not eager))
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE, label="dtype")
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER, label="tool call parser")
+    reasoning_parser: str | None = worded(REASONING_PARSER, label="reasoning parser")
+    chat_template: str | None = worded(CHAT_TEMPLATE, label="chat template")
     lora: str | None = worded(LORA, label="adapters")
     lora_slowdown: float | None = worded(LORA_SLOWDOWN, label="slower with adapters", shown="{:.0%}".format)
     cpu_offload_gib: float | None = worded(CPU_OFFLOAD, label="weights in host memory", shown="{:g} GiB a GPU".format)

@@ -68,6 +68,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_binds_longer": "bought for a term and paid round the clock: not bought for one run",
     # what engines run
     "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
+    "architecture_of_newer_versions": "{engine} {version} does not know {family} models: {first} is the first to do so",
     "unsupported_device": "{engine} does not run on {device}",
     "unmaintained_device": "{engine} {until} and later {why}",
     "unsupported_weights": "{engine} does not run {weights} weights",
