@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.answers.simulation import ReplicaPrice
-from gpufleet.api.demands import workload_of
+from gpufleet.api.demands import demand_of, workload_of
 from gpufleet.api.engine_starts import started_for, started_of
 from gpufleet.api.machine_notes import doubts_of_file
+from gpufleet.api.own_rate import stack_of_copy
 from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.simulated_copies import CopyQuestion, copy_in
@@ -83,6 +84,9 @@ def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, 
     arch = started_for(model_asked(request.model, shipped_architecture), started_of(request))
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch), request)
+    if request.replica_rate is not None:
+        own = stack_of_copy(request.replica_rate, found, arch, demand_of(request, arch), tables)
+        found = replace(found, calibration=own)
     replicas = answer.replicas if count is None else count
     notes = (*doubts_of_file(answer, tables), *notes_on_file(plan))
     return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo, notes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpufleet.answers.beside import notes_on_adapters
-from gpufleet.api.configured import started_engine, told_engine
+from gpufleet.api.configured import measured_engine, started_engine, told_engine
 from gpufleet.api.demands import (
     demand_of,
     further_inputs,
@@ -35,6 +35,7 @@ from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.own_stack import OwnStack, is_of_a_rate
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
@@ -116,7 +117,33 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     model, market = Decoder(arch, found.choices), found.market
     demand, purse = demand_of(request, arch), purse_of(request)
     question = WriterQuestion(model, market.instances, market.offers, demand, purse, size=sensible_size(request))
-    return question, found.notes
+    own = own_pace_of(request, question, tables)
+    return question if own is None else at_pace(question, own), found.notes
+
+
+def own_pace_of(request: ServeRequest, question: WriterQuestion, tables: Catalog) -> OwnStack | None:
+    """The pace that a rate of one's own copy implies; None where none is said, or the request has it already."""
+    if request.replica_rate is None or is_of_a_rate(request.calibration):
+        return None
+    if request.calibration is not None:
+        raise UsageError("how fast copies are is said twice", expected="--replica-rate or --calibration")
+    from gpufleet.api.own_rate import stack_of_request
+
+    return stack_of_request(request.replica_rate, request, question, tables)
+
+
+def at_pace(question: WriterQuestion, own: OwnStack) -> WriterQuestion:
+    """The same question with an engine as its user measured it."""
+    choices = question.model.choices
+    engines = tuple(measured_engine(engine, own) for engine in choices.palette.engines)
+    paced = replace(choices, palette=replace(choices.palette, engines=engines))
+    return replace(question, model=replace(question.model, choices=paced))
+
+
+def with_own_pace_of(request: ServeRequest, question: WriterQuestion) -> ServeRequest:
+    """The request with the pace that its question found, so that replays and further questions have it."""
+    own = next((e.own for e in question.model.choices.palette.engines if is_of_a_rate(e.own)), None)
+    return request if own is None else replace(request, calibration=own)
 
 
 def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) -> WriterChoices:
@@ -251,6 +278,7 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     """Read a request against tables and solve it; prices that are older than it allows are refused."""
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
+    request = with_own_pace_of(request, question)
     refuse_too_old(request, question.offers)
     said = request.confidence is not None
     kept, solution = solved_as_promised(

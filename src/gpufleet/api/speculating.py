@@ -8,32 +8,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpufleet.architecture.drafts import draft_of
-from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.speculation import load_accepted_lengths
+from gpufleet.catalog.speculation import STATED, checked_draft, drafting_engine
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.speculation import (
-    EXPECTED,
-    UNREADABLE,
-    Speculation,
-    accepted_length_of,
-    measured_length,
-    parse_speculation,
-)
+from gpufleet.domain.speculation import EXPECTED, UNREADABLE, Speculation, parse_speculation
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.provenance import Sourced
 from gpufleet.questions.fields import SPECULATED
 
 if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines
 
 Asked = TypeVar("Asked", bound=Any)
-ALIKE_VOCABULARY = 0.005
-"""Share of its tokens by which a vocabulary may be padded."""
-THAT_DRAFT = ("vllm", "sglang", "tensorrt-llm")
-STATED = "as stated"
 
 
 class Speculating(Protocol):
@@ -103,15 +90,7 @@ def draft_model(name: str, arch: Architecture) -> Architecture:
         found = read_model(name, shipped_architecture)
     except UnknownName as error:
         raise UsageError(UNREADABLE, found=name, expected=EXPECTED, hint=error.hint) from None
-    if abs(found.vocab_size - arch.vocab_size) > ALIKE_VOCABULARY * arch.vocab_size:
-        raise UsageError(
-            f"{found.name} has other tokens than {arch.name}",
-            found=f"a vocabulary of {found.vocab_size:,}",
-            expected=f"{arch.vocab_size:,}",
-        )
-    if num_parameters(found) >= num_parameters(arch):
-        raise UsageError(f"a draft is smaller than its model: {found.name} is not", expected=f"less than {arch.name}")
-    return found
+    return checked_draft(found, arch)
 
 
 def planned_draft(arch: Architecture, asked: Speculating) -> Architecture:
@@ -127,34 +106,5 @@ def drafting(engine: EngineProfile, arch: Architecture, asked: Speculating) -> E
     how = speculation_of(asked)
     if how is None:
         return engine
-    if engine.name not in THAT_DRAFT:
-        raise UsageError(f"drafts of {engine.title} are not known", expected=", ".join(THAT_DRAFT))
     said = (getattr(asked, name, None) for name in ("accepted_length", "acceptance"))
-    return _drafting(engine, arch.name, how, *said)
-
-
-@lru_cache(maxsize=64)
-def _drafting(
-    engine: EngineProfile, model: str, how: Speculation, stated_length: float | None, acceptance: float | None
-) -> EngineProfile:
-    """The same, one object for one question."""
-    return engine.drafting(how, yielded(how, model, stated_length, acceptance))
-
-
-def yielded(how: Speculation, model: str, stated_length: float | None, acceptance: float | None) -> Sourced:
-    """Tokens that a step yields: as stated, by a stated share of those accepted, or as was measured."""
-    if stated_length is not None and acceptance is not None:
-        raise UsageError("two ways to say what a step yields", expected="--accepted-length or --acceptance")
-    if stated_length is None and acceptance is None:
-        return measured_length(load_accepted_lengths(), how, model)
-    if acceptance is not None and not 0 <= acceptance <= 1:
-        raise UsageError("not a share of drafted tokens (--acceptance)", found=acceptance, expected="0 to 1, or a %")
-    length = stated_length if acceptance is None else float(accepted_length_of(acceptance, how.num_tokens))
-    assert length is not None, "one of both is stated"
-    if not 1 <= length <= how.num_tokens + 1:
-        raise UsageError(
-            "a step yields one token of its own, and at most those that were drafted (--accepted-length)",
-            found=f"{length:g}",
-            expected=f"1 to {how.num_tokens + 1}",
-        )
-    return Sourced(length, "tokens", STATED, length, length, 1)
+    return drafting_engine(engine, arch.name, how, *said)

@@ -19,6 +19,9 @@ CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
 """What writes the input of a product."""
 
+LOAD_SLOPE = "load_slope"
+"""How many times e-fold more a step takes, as its user measured, for e times the sequences."""
+
 OF_DRAFTS = ("verified_tokens", "draft_passes", "accepted_length")
 """Tokens of a sequence that a step works on where an engine drafts, passes of the draft, tokens that it yields."""
 
@@ -39,7 +42,7 @@ PACES = (
     (
         "tpot",
         ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "reduction_overhead_s", "sequence_overhead_s",
-         "eager_kernel_s"),
+         "eager_kernel_s", "eager_expert_s", "host_sequence_s", "prefill_mixing_ratio"),
         ("tpot_log_low", "tpot_log_high"),
     ),
     (
@@ -334,8 +337,10 @@ class EngineProfile:
         for time, parts, ends in PACES:
             fitted = self.own.times.get(time) if self.own else None
             if fitted is not None:
-                factor, narrower = fitted.factor_of(model, layout).ratio, fitted.range_ratio(model, layout)
-                own = {**own, **scaled(own, parts, factor), **scaled(own, ends, narrower)}
+                factor, narrower = fitted.factor_of(model, layout), fitted.range_ratio(model, layout)
+                own = {**own, **scaled(own, parts, factor.ratio), **scaled(own, ends, narrower)}
+                if time == "tpot" and factor.slope:
+                    own[LOAD_SLOPE] = exactly(own["decode_scale_ratio"], factor.slope)
         return replace(self, constants=own)
 
     def keeping_to(self, memory_fraction: float) -> EngineProfile:

@@ -151,6 +151,13 @@ TOOL_CALL_PARSER = Word(
 REASONING_PARSER = Word(text("NAME"), "Parser of reasoning in the command.", ENGINE, name="reasoning_parser")
 CHAT_TEMPLATE = Word(text("TEMPLATE"), "Chat template, a file that the server reads.", ENGINE, name="chat_template")
 TOLD = ("dtype", "tool_call_parser", "reasoning_parser", "chat_template")
+REPLICA_RATE = Word(
+    text("[GPU:N@]N/TIME"),
+    "What one copy of yours carried within your limits: 1.9/s with one --gpu, H100:2@1.9/s.",
+    ENGINE,
+    name="replica_rate",
+    label="your rate of a copy",
+)
 LORA = Word(
     Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
     "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
@@ -648,6 +655,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     share of prompt tokens whose KV all requests hold together.
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     `reason`: why it may run there alone, kept beside it in the answer.
+    `replica_rate`: what one copy carried within these limits where its user measured it; it sizes such copies.
     `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
     `played`: how many times their rate copies carried in a replay, by their names ('1x L4 TP1 bf16 vllm').
     """
@@ -670,6 +678,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     reason: str | None = optional(
         text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", is_typed=False
     )
+    replica_rate: str | None = worded(REPLICA_RATE)
     disagg: bool = flag(
         "Also plan copies that only prefill with copies that only decode.", BESIDE, is_of_each_model=False
     )
