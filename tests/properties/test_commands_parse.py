@@ -23,6 +23,7 @@ from gpufleet.deploy.encoders import EncoderReplica, encoder_launch, engine_word
 from gpufleet.deploy.launch import TOLD_FLAGS, Replica, launch
 from gpufleet.domain.engine import ServedAs
 from gpufleet.domain.engine_flags import EngineFlags
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.speculation import Speculation
@@ -51,7 +52,8 @@ def parser_of(engine: str, version: str) -> Raising:
     for flag in flags_by_version(engine)[version]:
         names = (flag.name, *flag.aliases)
         if flag.takes_value is False:
-            parser.add_argument(*names, action="store_true")
+            is_negated = engine == "vllm"  # vllm/engine/arg_utils.py: argparse.BooleanOptionalAction
+            parser.add_argument(*names, action=argparse.BooleanOptionalAction if is_negated else "store_true")
         else:
             many = None if flag.takes_value else "?"
             parser.add_argument(*names, nargs=many, choices=flag.choices or None)
@@ -83,9 +85,12 @@ def random_copy(dice: random.Random, engine: str, version: str) -> Replica:
     flags = engine_flags(engine, version)
     assert flags is not None
     arch = shipped_architecture(dice.choice(MODELS))
-    profile = replace(
-        started_engine(engine, version, (None, None, None, False)), told=told(dice, flags), drafts=dice.choice(DRAFTS)
+    start = EngineStart(
+        block_tokens=dice.choice([None, 32, 64]),
+        chunks_prompts=dice.choice([None, True, False]),
+        enforce_eager=dice.random() < 0.5,
     )
+    profile = replace(started_engine(engine, version, start), told=told(dice, flags), drafts=dice.choice(DRAFTS))
     tp, dp = dice.choice([1, 2, 4, 8]), dice.choice([1, 1, 2, 8])
     return Replica(
         model=arch.name,
@@ -150,7 +155,8 @@ def test_a_flag_that_the_version_lacks_is_found_when_the_command_is_built() -> N
         copy = max((random_copy(dice, engine, version) for _ in range(8)), key=lambda r: len(groups_of(r)))
         assert copy.flags is not None
         for spelling in groups_of(copy):
-            without = {name: flag for name, flag in copy.flags.by_spelling.items() if name != spelling}
+            names = (spelling, spelling.replace("--no-", "--"))
+            without = {name: flag for name, flag in copy.flags.by_spelling.items() if name not in names}
             with pytest.raises(OurBug, match=f"{spelling} is no flag"):
                 launch(replace(copy, flags=replace(copy.flags, by_spelling=without)))
             planted += 1
