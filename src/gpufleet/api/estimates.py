@@ -113,10 +113,7 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
     version, formats = notes_on_version(profile, arch, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
-        if profile.drafts is not None:
-            raise UsageError("drafts are not known of pools", expected="--gpus with --speculate")
-        if asked.peer_to_peer is not None:
-            raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
+        refuse_of_one_copy(asked)
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
     name, number = gpus_said(asked.gpus)
@@ -146,6 +143,16 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
     if asked.explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer
+
+
+def refuse_of_one_copy(asked: EstimateRequest) -> None:
+    """Refuse what is said of one copy where there are two pools."""
+    for what, word, value in (
+        ("drafts are", "speculate", asked.speculate),
+        ("peer-to-peer access is", "peer-to-peer", asked.peer_to_peer),
+    ):
+        if value is not None:
+            raise UsageError(f"{what} said of one copy", expected=f"--gpus with --{word}")
 
 
 def gain_of_drafts(
