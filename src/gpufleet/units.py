@@ -115,6 +115,15 @@ def parse_tokens(text: object) -> float:
     return _quantity(text, _TOKEN_SUFFIX, "a number of tokens", "'1000' or '8k'", TOKENS)
 
 
+def parse_whole_tokens(text: object) -> int:
+    """The same where a part of a token is none: '8k'.
+
+    >>> parse_whole_tokens("8k")
+    8192
+    """
+    return int(parse_tokens(text))
+
+
 def parse_count(text: object, what: str = "a count") -> float:
     """A count in thousands and millions: '10M' = 1e7, '2.5k' = 2500.
 

@@ -24,10 +24,14 @@ SINCE = {
         "price_age_ratio": 1.0,
         "sure_requests_per_s": None,
         "doubt_ratio": 1.0,
+        "beside": None,
+        "drafts": None,
     },
     "rejections": {"code": "", "figures": {}},
     "relaxations": {"asked_s": None, "needed_s": None},
 }
+
+OF_LAUNCH = ("benchmark", "image")
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -38,7 +42,8 @@ def test_a_plan_is_read_and_says_what_it_said(name: str) -> None:
     for rows, fields in SINCE.items():
         for row, was in zip(read[rows], written[rows], strict=True):
             assert {key: row.pop(key) for key in fields} == fields
-            assert (row.get("launch") or {"benchmark": None}).pop("benchmark") is None
+            launch = row.get("launch") or dict.fromkeys(OF_LAUNCH)
+            assert [launch.pop(key) for key in OF_LAUNCH] == [None, None]
             assert row == was
     for price in (read["basis"] or {}).get("prices", []):
         assert price.pop("age_ratio") == 1.0

@@ -6,20 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.effort import cases
 
 import gpufleet
 from gpufleet import ServeRequest
-from gpufleet.api.configured import started_engine
-from gpufleet.catalog.engine_flags import engine_flags, flags_by_version
-from gpufleet.catalog.models import shipped_architecture
 from gpufleet.cli.answered import answered
-from gpufleet.deploy.launch import DIALECTS, Replica, launch
-from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import FP8
-from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.errors import UsageError
 from gpufleet.results.base import Figure
 
@@ -123,32 +114,3 @@ def test_limits_are_in_the_command_by_new_and_old_names() -> None:
     assert one.code == other.code == 0
     assert "--max-num-seqs 8 " in one.result.answer.launch.command  # type: ignore[attr-defined]
     assert one.result.answer.launch == other.result.answer.launch  # type: ignore[attr-defined]
-
-
-def test_random_copies_are_started_by_flags_of_their_version() -> None:
-    rng = np.random.default_rng(5)
-    archs = [shipped_architecture(name) for name in (LLAMA, "deepseek-v3", "gpt-oss-120b")]
-    for _ in range(cases(200, 2000)):
-        name = str(rng.choice(list(DIALECTS)))
-        version = str(rng.choice(list(flags_by_version(name))))
-        engine = started_engine(name, version, (None, None, None, False))
-        arch = archs[rng.integers(len(archs))]
-        tp, dp = (int(rng.choice([1, 2, 4, 8])) for _ in range(2))
-        started = launch(
-            Replica(
-                model=arch.name,
-                checkpoint="org/name",
-                engine=engine,
-                layout=Layout(tp, int(rng.choice([1, 2])), int(rng.choice([1, tp * dp])), dp),
-                stored=arch.weights,
-                weights=weight_format(arch, str(rng.choice(["bf16", FP8.name]))),
-                kv=kv_format(str(rng.choice(["bf16", "fp16", "fp8", "int8"]))),
-                longest_request_tokens=int(rng.integers(100, 100_000)),
-                step_tokens=int(rng.choice([2048, 8192])),
-                memory_fraction=0.9,
-                sequences=int(rng.integers(1, 500)),
-                flags=engine_flags(name, version),
-            )
-        )
-        assert started is not None
-        assert not any("nearest version" in note for note in started.notes)

@@ -214,6 +214,11 @@ def times_in(value: Any, by: float) -> Any:
     return value * by if isinstance(value, float) else value
 
 
+def another(record: Record) -> str:
+    """A client whose fields are none of this record's."""
+    return next(name for name in ("guidellm", "llmperf") if not set(RESULTS[name]) & set(record))
+
+
 BROKEN: Mapping[str, Callable[[str, Record], bytes]] = {
     "cut off": lambda text, _: text[: len(text) // 2].encode(),
     "seconds for milliseconds": lambda _, record: json.dumps(scaled(record, 1e-3)).encode(),
@@ -224,6 +229,7 @@ BROKEN: Mapping[str, Callable[[str, Record], bytes]] = {
     "no request": lambda text, _: text.replace("240", "0").encode(),
     "a list": lambda text, _: f"[{text}]".encode(),
     "not UTF-8": lambda text, _: text.encode("utf-16"),
+    "of another client too": lambda _, record: json.dumps({**record, **RESULTS[another(record)]}).encode(),
     "a key twice": lambda text, _: (text[:-1] + f", {text[1:-1]}" + "}").encode(),
 }
 

@@ -228,6 +228,7 @@ def own_run_questions() -> list[Question]:
     runs = (REPOSITORY / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv").read_text(encoding="utf-8")
     stack = calibrate_stack([REPOSITORY / "examples" / "benchmarks" / "qwen3-0.6b-h100.csv"]).toml
     where = ("--gpus", "H100:1", "--engine", "vllm")
+    load = ("--rate", "5/s", "--in", "500", "--out", "50")
     small = ("estimate", "qwen3-0.6b", "--gpus", "H100:1", "--in", "500", "--out", "50", "--concurrency", "4")
     return [
         *(Question(("accuracy", name, *where), {name: text}) for name, text in texts.items()),
@@ -235,6 +236,7 @@ def own_run_questions() -> list[Question]:
         Question(("calibrate", "o.csv", "--save", "s.toml"), {"o.csv": runs}),
         Question(("calibrate", "r.json", *where), {"r.json": texts["r.json"]}),
         Question((*small, "--calibration", "s.toml"), {"s.toml": stack}),
+        Question(("plan", "serve", "qwen3-0.6b", *load, "--gpus", "L4", "--replica-rate", "L4:1@9/s")),
     ]
 
 

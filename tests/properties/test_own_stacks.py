@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpufleet.accuracy.own_stack.find import calibrate_stack
 from gpufleet.catalog.own_stacks import load_spreads
 from gpufleet.cli.answered import answered
-from gpufleet.domain.own_stack import OwnRun, Spreads, fitted
+from gpufleet.domain.own_stack import OwnRun, Spreads, fitted, load_of
 from gpufleet.errors import UsageError
 from gpufleet.inputs.own_stack import as_toml, read_own_stack
 
@@ -62,6 +62,16 @@ def test_what_is_taken_lies_between_nothing_and_what_runs_say(logs: list[float],
         assert min(0.0, level) - 1e-9 <= factor.log <= max(0.0, level) + 1e-9
     assert abs(found.shared.log) <= abs(found.models["a"].log) + 1e-9 <= abs(found.layouts["a", "TP1"].log) + 2e-9
     assert 0 < found.range_ratio("a", "TP1") <= found.range_ratio("a", "") <= found.range_ratio("b", "") <= 1
+
+
+def test_an_error_that_grows_with_the_load_is_learnt_as_that() -> None:
+    loads = [load_of(n) for n in (1, 4, 16, 64, 256)]
+    runs = [OwnRun("a", "TP1", f"s{n}", 0.05 + 0.06 * x, x) for n in range(4) for x in loads]
+    found = fitted(runs, TPOT)
+    own, other = found.layouts["a", "TP1"], found.factor_of("b", "TP1")
+    assert 0.03 < own.slope < 0.06
+    assert (found.models["a"].slope, other.slope) == (own.slope, 0.0)
+    assert all(abs(run.log_ratio - own.log_at(run.load)) < abs(run.log_ratio - own.log) for run in runs if run.load)
 
 
 def test_a_sweep_counts_as_little_more_than_one_run() -> None:

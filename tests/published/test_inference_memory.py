@@ -16,6 +16,7 @@ from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
@@ -44,7 +45,7 @@ def budget_of(row: Row, engine_name: str, devices_share_layers: bool) -> tuple[M
     stated = MeasurementRow(1, row)
     version = memory_version_of(stated, engine_of_row(stated))
     stated_fraction = float(row["gpu_memory_utilization"]) if row["gpu_memory_utilization"] else None
-    profile = remembering(find_engine(engine_name), version).started_with(memory_fraction=stated_fraction)
+    profile = remembering(find_engine(engine_name), version).started_with(EngineStart(memory_fraction=stated_fraction))
     engine = EngineMemory.of(profile, load_catalog().accelerators[row["gpu_id"]])
     isl, osl = float(row["isl"] or 0), float(row["osl"] or 1024)
     demand = Demand(2.0, isl + osl, tp=tp, pp=pp, batch=float(row["batch"] or 1), prompt_tokens=isl)
@@ -177,8 +178,9 @@ def test_pools_beside_the_sampler_of_the_official_image(
     model: str, gpu: str, version: str, fraction: float, logged_tokens: int
 ) -> None:
     """FlashInfer samples in vLLM's image of 0.9 to 0.10; without it the pool is 1 GiB smaller. Tolerance: 1 %."""
+    start = EngineStart(memory_fraction=fraction)
     asked = MemoryQuestion(
-        shipped_architecture(model), gpu, Layout(), "vllm", 4096, memory_fraction=fraction, engine_version=version
+        shipped_architecture(model), gpu, Layout(), "vllm", 4096, start=start, engine_version=version
     )
     found, native = (replica_memory(q) for q in (asked, replace(asked, has_native_sampler=True)))
     tokens = found.budget.pool_tokens(found.kv_bytes_per_block_token)

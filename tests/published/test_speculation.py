@@ -79,8 +79,8 @@ LLAMA = ("llama-3-70b", "H100:4")
 @pytest.mark.parametrize(
     ("published", "clients", "tokens", "drafts"),
     [  # vLLM blog 2024-10-17, Llama-3-70B on 4 H100: gains at 1 request/s, losses at a high rate
-        (1.5, 1, (250, 250), "qwen2.5-0.5b:3"),
-        (1 / 1.4, 256, (250, 250), "qwen2.5-0.5b:3"),
+        (1.5, 1, (250, 250), "llama-3.2-1b:3"),
+        (1 / 1.4, 256, (250, 250), "llama-3.2-1b:3"),
         (2.8, 1, (800, 60), "ngram:5@translation"),
         (1 / 1.8, 256, (800, 60), "ngram:5@translation"),
     ],
@@ -183,17 +183,22 @@ def test_drafts_take_memory_and_the_command_asks_for_them() -> None:
         ({"speculate": "eagle3:99"}, "not drafted in a step"),
         ({"speculate": "eagle3:5/4"}, "and one more"),
         ({"speculate": "eagle3:3@astrology"}, "nothing is known of this task"),
-        ({"speculate": "no-such-model:3"}, "unknown model"),
+        ({"speculate": "no-such-model:3"}, "cannot read what drafts"),
+        ({"speculate": "qwen3-0.6b:3"}, "has other tokens"),
+        ({"speculate": "llama-3.1-8b:3"}, "smaller than its model"),
+        ({"speculate": "llama-3.2-1b:3", "engine_version": "0.11.0"}, "no other model"),
+        ({"speculate": "eagle3:3", "pp": 2, "gpus": "H100:2"}, "no tokens over pipeline stages"),
+        ({"speculate": "eagle3:3", "acceptance": 1.2}, "out of range"),
         ({"speculate": ""}, "cannot read what drafts tokens"),
         ({"accepted_length": 2.0}, "is of drafted tokens"),
-        ({"speculate": "eagle3:3", "accepted_length": 4.5}, "no more tokens than were drafted"),
+        ({"speculate": "eagle3:3", "accepted_length": 4.5}, "one token of its own"),
         ({"speculate": "eagle3:3", "accepted_length": 2.0, "acceptance": 0.5}, "two ways"),
         ({"speculate": "eagle3:3", "engine": "llama.cpp"}, "are not known"),
     ],
 )
 def test_what_cannot_be_drafted_is_refused(said: dict[str, Any], found: str) -> None:
     with pytest.raises(GpufleetError, match=found):
-        speed("llama-3.1-8b", "H100:1", 4, (500, 100), **said)
+        speed("llama-3.1-8b", said.pop("gpus", "H100:1"), 4, (500, 100), **said)
 
 
 def test_a_plan_with_more_choice_is_never_dearer_and_leaves_drafts_off_where_they_lose() -> None:
@@ -204,3 +209,43 @@ def test_a_plan_with_more_choice_is_never_dearer_and_leaves_drafts_off_where_the
     assert both.answer.drafts is None
     paid = gpufleet.plan_serve("qwen3.5-27b", **{**work, "rate": "2/s", "slo": "tpot.p95<25ms"}, speculate="mtp:3")
     assert paid.answer.drafts == "mtp:3"
+
+
+@pytest.mark.parametrize("task", ["coding", "roleplay", "writing", None])
+@pytest.mark.parametrize("model", ["deepseek-v3", "glm-5.2-fp8", "kimi-k2.5", "anything"])
+@pytest.mark.parametrize("method", ["mtp:3", "eagle3:3", "ngram:4", "qwen3-0.6b:4", "eagle3:5/32"])
+def test_a_task_moves_the_figure_and_its_range_together(method: str, model: str, task: str | None) -> None:
+    said = measured_length(ROWS, parse_speculation(method + (f"@{task}" if task else "")), model)
+    assert (said.low or 0) <= said.value <= (said.high or 0)
+    if task == "roleplay" and not method.startswith("ngram"):
+        coding = measured_length(ROWS, parse_speculation(f"{method}@coding"), model)
+        assert said.value < coding.value
+
+
+def test_a_tree_yields_more_than_a_chain_and_never_more_than_its_depth() -> None:
+    chain, tree = (measured_length(ROWS, parse_speculation(f"eagle3:{how}"), "any") for how in ("7", "7/32"))
+    assert chain.value < tree.value <= 8
+
+
+def test_the_parts_of_a_step_with_drafts_add_up() -> None:
+    found = speed("qwen3.5-27b", "H100:2", 8, (1000, 300), speculate="mtp:3", explain=True)
+    assert found.explanation is not None
+    step = found.explanation.decode
+    assert sum(part.value for part in step.parts) == pytest.approx(step.total_s, rel=1e-6)
+    assert sum(one.seconds for one in step.operations) == pytest.approx(step.kernels_s, rel=1e-6)
+    assert all(part.value >= 0 for part in step.parts if part.name == "prompts of other requests")
+
+
+def test_no_plan_drafts_over_pipeline_stages() -> None:
+    plan = gpufleet.plan_serve(
+        "deepseek-v3", rate="4/s", input_tokens=2000, output_tokens=500, slo="tpot.p95<30ms", speculate="mtp:3"
+    )
+    assert all(row.ranks is None or row.ranks.pp == 1 for row in plan.deployments if row.drafts)
+
+
+def test_a_model_without_a_module_is_planned_without_drafts_beside_others_that_have_one() -> None:
+    compared = gpufleet.compare_models(
+        ["qwen3.5-9b", "llama-3.1-8b"], rate="1/s", input_tokens=500, output_tokens=100, speculate="mtp:2"
+    )
+    assert all(row.deployment is not None for row in compared.rows)
+    assert any("planned without" in note for note in compared.notes)

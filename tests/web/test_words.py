@@ -139,3 +139,11 @@ def test_what_comes_after_a_missing_argument_is_not_taken_for_it() -> None:
     several = Question(("fit",), "", (replace(model, name="a"), replace(model, name="b")), ("json",))
     with pytest.raises(UsageError, match="a is missing"):
         line_of(several, {"b": "L4"}, "json")
+
+
+def test_a_switch_is_said_to_be_off_too() -> None:
+    said = {"model": "llama-3.1-8b", "enforce-eager": True}
+    for chunks, flags in ((True, ["--enable-chunked-prefill"]), (False, ["--no-enable-chunked-prefill"]), (None, [])):
+        line = line_of(SERVE, {**said, "enable-chunked-prefill": chunks}, "json").arguments
+        assert [word for word in line if "chunk" in word] == flags
+        assert "--enforce-eager" in line

@@ -42,10 +42,10 @@ from tools.calibrate.serving_rows import (
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
-from gpufleet.catalog.engine_eras import NAMED_BUILD, version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.versions import NAMED_BUILD, version_key
 from gpufleet.performance.uncertainty import borrowed_log_ratios
 from gpufleet.provenance import Grade
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from tools.calibrate.serving_rows import Point
 
-from gpufleet.catalog.engine_eras import version_key
+from gpufleet.domain.versions import version_key
 
 Key: TypeAlias = tuple[str, str]
 

@@ -30,6 +30,7 @@ from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.calibration import Formulas
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
 from gpufleet.domain.precision_labels import AWQ, LABELS, kv_precision, weight_format
@@ -279,7 +280,7 @@ def batches(
 
 def engine_of_point(point: Point) -> EngineProfile:
     """The engine as the version of a point had it, started or built as the point's source says."""
-    return remembering(find_engine(point.engine), point.version).started_with(*point.limits)
+    return remembering(find_engine(point.engine), point.version).started_with(EngineStart(*point.limits))
 
 
 def _batch(points: tuple[Point, ...], loans: Mapping[str, Loan], instead: Substitutes) -> PointBatch:

@@ -24,6 +24,7 @@ from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -126,9 +127,7 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
             kv_precision=kv_precision_of(row),
             prompt_tokens=isl if states_lengths else None,
             batch=row.positive("batch"),
-            memory_fraction=row.positive("gpu_memory_utilization"),
-            max_batch=row.whole("max_num_seqs"),
-            max_step_tokens=row.whole("max_num_batched_tokens"),
+            start=start_of(row),
             engine_version=memory_version_of(row, setup.engine),
             has_native_sampler=row.text("sampler") == NATIVE_SAMPLER,
         )
@@ -136,6 +135,15 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
     if found.refusal:
         raise Infeasible(sentence(found.refusal))
     return found
+
+
+def start_of(row: MeasurementRow) -> EngineStart:
+    """How a row says that its engine was started."""
+    return EngineStart(
+        max_batch=row.whole("max_num_seqs"),
+        max_step_tokens=row.whole("max_num_batched_tokens"),
+        memory_fraction=row.positive("gpu_memory_utilization"),
+    )
 
 
 def readings(row: MeasurementRow, setup: Setup, found: ReplicaMemory) -> Mapping[Quantity, Prediction]:

@@ -10,6 +10,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import kv_format, weight_format
@@ -25,7 +26,7 @@ from gpufleet.records import dataclass
 class MemoryQuestion:
     """One replica as it was started; None is the engine's or the checkpoint's own choice.
 
-    `max_batch` sequences and `max_step_tokens` are the limits that it was started with; `has_native_sampler`: PyTorch
+    `has_native_sampler`: PyTorch
     sampled, not FlashInfer.
     """
 
@@ -38,9 +39,7 @@ class MemoryQuestion:
     kv_precision: str | None = None
     prompt_tokens: float | None = None
     batch: float | None = None
-    memory_fraction: float | None = None
-    max_batch: int | None = None
-    max_step_tokens: int | None = None
+    start: EngineStart = EngineStart()
     engine_version: str | None = None
     has_native_sampler: bool = False
 
@@ -75,9 +74,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     """
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
-    engine = engine_of_version(q.engine, q.engine_version).started_with(
-        q.max_batch, q.max_step_tokens, q.memory_fraction
-    )
+    engine = engine_of_version(q.engine, q.engine_version).started_with(q.start)
     engine = engine.with_native_sampler() if q.has_native_sampler else engine
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
     rules = EngineMemory.of(engine, accelerator).at_its_default()

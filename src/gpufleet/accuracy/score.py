@@ -163,6 +163,7 @@ def with_runs(scores: FileAccuracy, file: MeasurementFile, runs: Sequence[Run], 
             figures=of_row.get(row.line, []),
             doubts=doubts_of(run, row),
             lengths=run.lengths,
+            clients=run.clients,
             **setup_words(row, models),
         )
         for run, row in zip(runs, file.rows, strict=False)

@@ -61,6 +61,7 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
     q, budget, floor = report.question, chosen.budget, report.tpot_floor_s
     parts = {
         "weights": budget.loaded_bytes,
+        **({"adapters": budget.adapter_bytes} if q.engine.beside.adapters else {}),
         _kv_part(q, budget): Band.exact(budget.needed_kv_bytes),
         "activations": budget.activation_bytes,
         "graphs": budget.graph_bytes,
@@ -79,6 +80,7 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
         "kv_pool_bytes": spread_figure(budget.kv_pool_bytes, "bytes", grade),
         "kv_bytes_per_user": float(budget.kv_bytes_per_sequence),
         "startup_kv_bytes": float(budget.startup_kv_bytes),
+        "max_model_len": report.question.arch.max_model_len,
         "users": spread_figure(budget.max_sequences, "users", grade) if chosen.fits else None,
         "short_by_bytes_per_gpu": chosen.short_by_bytes,
         "tpot_floor_s": None if floor is None else Figure(value=floor, unit="s", grade="roofline"),

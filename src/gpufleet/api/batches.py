@@ -15,6 +15,7 @@ from gpufleet.api.launches import batch_launches
 from gpufleet.api.market import market_rows, refuse_too_old
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.serve_questions import architecture_of, format_rows, sold_tables, writer_choices
+from gpufleet.api.speculating import drafts_yield
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -50,7 +51,8 @@ def plan_batch(
         *unmeasured_kernels(arch),
         *arch.notes,
     ]
-    notes = [*read, *sliced, *request.notes, *demand_notes(demand), *of_model]
+    yields = drafts_yield(asked.service.model.choices.palette.engines)
+    notes = [*read, *yields, *sliced, *request.notes, *demand_notes(demand), *of_model]
     inputs, launches = understood(request, asked.service, asked.job), partial(batch_launches, request.model)
     return planned_job(JOB, asked, request, tables, inputs, notes, launches)
 

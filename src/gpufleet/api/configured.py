@@ -7,26 +7,32 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpufleet.answers.beside import notes_on_adapters
+from gpufleet.api.beside import kept_beside
 from gpufleet.api.demands import length_rows
 from gpufleet.api.remarks import across_machines, remarks_on_replica, stages_take_turns, widened_formats
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engine_flags import engine_flags
+from gpufleet.catalog.engine_starts import checked_start
 from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.machine_links import gpus_of_machine, is_through_host, link_of
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.deploy.launch import refuse_untaken
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import EngineProfile, ServedAs
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.speculation import EAGLE3
 from gpufleet.domain.token_counts import TokenCounts
@@ -35,21 +41,30 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.own_stack import read_own_stack
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.stated import stated_layout
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
+from gpufleet.layout.support import (
+    architecture_refusal,
+    beside_refusal,
+    drafts_refusal,
+    kv_refusal,
+    weight_refusal,
+    weights_that_run,
+)
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import link_of_instance, usual_instance
 from gpufleet.optimize.own_pace import own_runs_note, with_own_pace
-from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.optimize.replicas import in_dtype, with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
-from gpufleet.units import GB, in_full
+from gpufleet.units import GB, GIGA, in_full
+
+if TYPE_CHECKING:
+    from gpufleet.questions.fields import WriterRequest
+    from gpufleet.questions.fit import FitRequest
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
-Started: TypeAlias = tuple[int | None, int | None, float | None, bool]
-"""Sequences and tokens of a step, share of memory, and whether prompts and decoding share steps by request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +94,13 @@ def configured(
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision, arch)
     machine = gpus_of_machine(tables, gpu.accelerator, instance)
     layout = stated_layout(*parts, machine, by_layer=engine.splits_by_layer)
-    reason = refusal(arch, layout, weights)
+    reason = refusal(arch, layout, weights) or beside_refusal(engine, arch, layout)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     alone = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    unable = drafts_refusal(engine, layout)
+    if unable:
+        raise Infeasible(sentence(unable), found=layout.label)
     candidates = with_own_pace(alone, arch.name)
     said = [
         gpu.note,
@@ -91,6 +109,7 @@ def configured(
         across_machines(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
         own_runs_note(engine, arch.name, [(gpu.accelerator.name, weights.name, layout)]),
+        *notes_on_adapters(arch, [engine]),
         *remarks_on_drafts(engine, arch),
     ]
     inputs = (
@@ -121,8 +140,8 @@ def remarks_on_drafts(engine: EngineProfile, arch: Architecture) -> list[str]:
         return []
     head = arch.draft.model
     return [
-        f"The EAGLE-3 head is taken as one layer of {num_parameters(head) / 1e9:.2g}B parameters in 16 bits; it has to "
-        "be trained for this model"
+        f"The EAGLE-3 head is taken as one layer of {num_parameters(head) / GIGA:.2g}B parameters in 16 bits; it has "
+        "to be trained for this model"
     ]
 
 
@@ -145,7 +164,7 @@ def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
     """The asked format where engine and device run it; its 16-bit parts become fp16 on devices without bf16."""
-    formats = with_fp16_twins([weight_format(arch, precision)], FP16)
+    formats = in_dtype(with_fp16_twins([weight_format(arch, precision)], FP16), half_of(engine.told.dtype))
     if precision is not None and formats[0].name == BF16.name:
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
@@ -249,11 +268,6 @@ def link_words(is_pcie: bool, bytes_per_s: float) -> str:
     return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
 
 
-def started_of(asked: CopyQuestion) -> Started:
-    """How the engine of a copy is started."""
-    return asked.max_batch, asked.max_step_tokens, asked.memory_fraction, asked.mixes_prompts
-
-
 def client_of(asked: EstimateRequest) -> Client:
     """The client of an estimate, and how it had the engine started to look for requests."""
     return Client(
@@ -276,20 +290,25 @@ def is_of_one_length(asked: EstimateRequest) -> bool:
     return all(isinstance(tokens, TokenCounts) and tokens.is_alike for tokens in both)
 
 
-def started_engine(name: str, version: str | None, limits: Started) -> EngineProfile:
+def started_engine(name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves, started as stated."""
-    return _engine(find_engine(name), name, version, limits)
+    return _engine(find_engine(name), name, version, start)
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None, limits: Started) -> EngineProfile:
+def _engine(read: EngineProfile, name: str, version: str | None, start: EngineStart) -> EngineProfile:
     """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    max_batch, max_step_tokens, memory_fraction, mixes_prompts = limits
-    kept_to = checked_fraction(memory_fraction)
-    return load_engine(name, version).started_with(max_batch, max_step_tokens, kept_to, mixes_prompts)
+    engine = load_engine(name, version)
+    return engine.started_with(checked_start(engine, start))
+
+
+def told_engine(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequest) -> EngineProfile:
+    """The engine with all that a question says of how it serves: formats and parsers, what lies beside, own runs."""
+    told = kept_beside(as_told(engine, asked), asked)
+    return measured_engine(told, getattr(asked, "calibration", None))
 
 
 def measured_engine(engine: EngineProfile, calibration: str | PathLike[str] | OwnStack | None) -> EngineProfile:
@@ -306,8 +325,20 @@ def _measured(engine: EngineProfile, own: OwnStack) -> EngineProfile:
     return replace(engine, own=own)
 
 
-def checked_fraction(memory_fraction: float | None) -> float | None:
-    """The share of memory that an engine is told to keep to, if any."""
-    if memory_fraction is not None and not 0 < memory_fraction <= 1:
-        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
-    return memory_fraction
+def as_told(engine: EngineProfile, asked: CopyQuestion | WriterRequest | FitRequest) -> EngineProfile:
+    """The engine with the dtype, the parsers and the template that it is started with, which its version must have."""
+    told = ServedAs(dtype_named(asked.dtype), asked.tool_call_parser, asked.reasoning_parser, asked.chat_template)
+    half, said = half_of(told.dtype), asked.precision
+    labels = [said] if isinstance(said, str) else said or []
+    if half is not None and {BF16.name, FP16.name} - {half.name} & set(labels):
+        raise UsageError("two kinds of 16 bits", found=f"{', '.join(labels)} and dtype {asked.dtype}", expected="one")
+    if told == ServedAs():
+        return engine
+    refuse_untaken(engine, told, engine_flags(engine.name, engine.version))
+    return _told(engine, told)
+
+
+@lru_cache(maxsize=16)
+def _told(engine: EngineProfile, told: ServedAs) -> EngineProfile:
+    """The same, one object for what it is told: replicas are kept by it."""
+    return replace(engine, told=told)

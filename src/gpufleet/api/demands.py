@@ -114,6 +114,7 @@ def request_class(kind: RequestKind, arch: Architecture) -> RequestClass:
     """One class with its objectives and what its prefix cache saves."""
     counts = token_counts(kind.input_tokens, kind.output_tokens, arch)
     checked_lengths(counts[0].most, counts[1].most)
+    refuse_beyond_start(arch, sum(c.mean if isinstance(c, AssumedCounts) else c.most for c in counts))
     cached = kind.prefix_cache or 0.0
     shared = cached if kind.prefix_kv is None else kind.prefix_kv
     if not 0 <= cached < 1:
@@ -122,7 +123,7 @@ def request_class(kind: RequestKind, arch: Architecture) -> RequestClass:
         expected = "at most the prefix-cache share: what is not cached is not shared"
         raise UsageError("the share of prompts whose KV is held once is out of range", found=shared, expected=expected)
     limits = tuple(replace(limit, request_class=kind.name) for limit in slo_of(kind.slo).limits)
-    return RequestClass(kind.name, kind.rate, counts[0], counts[1], Slo(limits), cached, shared)
+    return RequestClass(kind.name, kind.rate, *counts, Slo(limits), cached, shared, arch.max_model_len)
 
 
 def token_counts(
@@ -164,12 +165,23 @@ def mean_of(tokens: float | TokenCounts) -> float:
 
 def refuse_beyond_context(arch: Architecture, mean_tokens: float) -> None:
     """Refuse requests whose mean prompt and answer are longer than the model was made for: no engine serves them."""
+    refuse_beyond_start(arch, mean_tokens)
     if mean_tokens > arch.max_context_tokens:
         raise UsageError(
             f"{arch.name} does not take contexts that long",
             found=f"{mean_tokens:,.0f} tokens of prompt and answer",
             expected=f"at most {arch.max_context_tokens:,}, which it was made for",
             hint="Rope scaling in its config.json extends them: name that file instead of the model.",
+        )
+
+
+def refuse_beyond_start(arch: Architecture, tokens: float) -> None:
+    """Refuse requests that are longer than what the engine is started for."""
+    if arch.max_model_len is not None and tokens > arch.max_model_len:
+        raise UsageError(
+            "the engine is started for shorter requests",
+            found=f"{tokens:,.0f} tokens of prompt and answer",
+            expected=f"at most {arch.max_model_len:,}: --max-model-len, or steps that take whole prompts",
         )
 
 

@@ -155,7 +155,7 @@ def copy_launch(
         batch=batch,
         tokens=q.size.tokens,
         beams=q.size.beams,
-        flags=engine_flags(q.runtime.name),
+        flags=engine_flags(q.runtime.name, q.runtime.version),
         is_service=is_service,
         replicas_per_machine=per_machine,
     )

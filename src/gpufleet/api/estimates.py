@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from gpufleet.answers.beside import with_beside
 from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.api.configured import (
     as_said,
     client_of,
     configured,
-    measured_engine,
     started_engine,
-    started_of,
+    told_engine,
     understood,
 )
-from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, workload_of
+from gpufleet.api.demands import checked_lengths, image_tokens, mean_of, refuse_beyond_start, workload_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.pools import AskedPools, asked_pools, estimate_pools
@@ -31,6 +31,8 @@ from gpufleet.api.spoken import spoken
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import older_than_measured, version_notes
+from gpufleet.catalog.engine_models import family_notes
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -45,6 +47,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import PoolRequest, gpus_said
 from gpufleet.inputs.model_config import model_asked
+from gpufleet.optimize.beside import beside_copies
 from gpufleet.optimize.estimate import (
     EVERY_FIGURE,
     MOST_SEQUENCES,
@@ -53,9 +56,11 @@ from gpufleet.optimize.estimate import (
     Load,
     solve_estimate,
 )
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.uncertainty import drafted_log
 from gpufleet.questions.estimate import EstimateRequest
 from gpufleet.questions.fields import RequestKind
+from gpufleet.questions.words import refuse_out_of_range
 from gpufleet.report.numbers import duration
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
@@ -93,24 +98,22 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         from gpufleet.api.request_runs import estimated_run
 
         return estimated_run(asked, tables, lambda steady: estimated(steady, tables, has_launch=has_launch))
+    refuse_out_of_range(asked)
     model = asked.model
     read = model_asked(model, shipped_architecture)
-    arch = with_draft(with_images(read, asked.images), asked)
+    start = started_of(asked)
+    arch = with_draft(started_for(with_images(read, asked.images), start), asked)
     named, said_version = named_version(asked.engine, asked.engine_version)
     engine = usual_engine(arch) if named is None else named
     ranks = (asked.tp, asked.pp, asked.ep, asked.attention_dp)
     split = pools_instead(asked.gpus, asked.prefill, asked.decode, ranks, explain=asked.explain)
-    started = measured_engine(started_engine(engine, said_version, started_of(asked)), asked.calibration)
-    profile = drafting(started, arch, asked)
+    profile = drafting(told_engine(started_engine(engine, said_version, start), asked), arch, asked)
     load = checked_load(asked.concurrency, asked.rate, asked.batch, queued_requests(asked.full_queue, asked.requests))
     client = client_of(asked)
     workload = estimated_workload(arch, asked.input_tokens, asked.output_tokens, load, asked.prefix_cache)
-    version, formats = notes_on_version(engine, said_version), (asked.precision, asked.kv_precision)
+    version, formats = notes_on_version(profile, arch, said_version), (asked.precision, asked.kv_precision)
     if split is not None:
-        if profile.drafts is not None:
-            raise UsageError("drafts are not known of pools", expected="--gpus with --speculate")
-        if asked.peer_to_peer is not None:
-            raise UsageError("peer-to-peer access is said of one copy", expected="--gpus with --peer-to-peer")
+        refuse_of_one_copy(asked)
         answer = estimate_pools(tables, arch, profile, split, formats, workload, load, client, asked.instance)
         return answer.model_copy(update={"notes": [*version, *answer.notes], "inputs": as_said(answer.inputs, asked)})
     name, number = gpus_said(asked.gpus)
@@ -126,30 +129,47 @@ def estimated(asked: EstimateRequest, tables: Catalog, *, has_launch: bool) -> S
         lambda access: estimated(replace(asked, peer_to_peer=access, explain=False), tables, has_launch=False),
     )
     drafts = gain_of_drafts(
-        profile, solution, lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False)
+        profile,
+        solution,
+        question.lengths,
+        lambda: estimated(replace(without_drafts(asked), explain=False), tables, has_launch=False),
     )
     notes = [*drafts, *replica.notes, *peers, *version, *remarks_on_load(question, solution)]
     rows = [*as_said(replica.inputs, asked), *peer_rows(replica.candidates, asked.peer_to_peer)]
     inputs = [*rows, *understood(question.workload, question.load)]
     answer = serving_estimate(question, solution, inputs, notes)
+    prompt, known = float(question.lengths.input_tokens), calibration_of(tables).formulas
+    answer = with_beside(answer, beside_copies(arch, replica.candidates, prompt, known, solution.model)[0])
     if asked.explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if has_launch else answer
 
 
+def refuse_of_one_copy(asked: EstimateRequest) -> None:
+    """Refuse what is said of one copy where there are two pools."""
+    for what, word, value in (
+        ("drafts are", "speculate", asked.speculate),
+        ("peer-to-peer access is", "peer-to-peer", asked.peer_to_peer),
+    ):
+        if value is not None:
+            raise UsageError(f"{what} said of one copy", expected=f"--gpus with --{word}")
+
+
 def gain_of_drafts(
-    engine: EngineProfile, solution: EstimateSolution, otherwise: Callable[[], ServingEstimate]
+    engine: EngineProfile, solution: EstimateSolution, lengths: Lengths, otherwise: Callable[[], ServingEstimate]
 ) -> list[str]:
     """What drafts gain or lose of the time per token; `otherwise` estimates without them."""
     if engine.drafts is None or solution.serving is None:
         return []
-    plain_s, drafted_s = otherwise().tpot_s.value, float(solution.serving.tpot_s[0])
+    plain, drafted = otherwise(), solution.serving
     faster, slower = np.exp(drafted_log(solution.model.candidates))[:, 0]
-    gain, low, high = (plain_s / drafted_s * ratio for ratio in (1.0, 1.0 / slower, faster))
+    gain = plain.tpot_s.value / float(drafted.tpot_s[0])
+    done = float(drafted.output_tokens_per_s(lengths)[0]) / plain.output_tokens_per_s.value
+    low, high = min(gain, done) / slower, gain * faster
     verdict = "Drafts pay" if low >= 1 else "Drafts lose; start it without them" if high <= 1 else "Drafts may lose"
     return [
-        f"{verdict}: {gain:.2f} times the tokens/s of a user ({low:.2f} to {high:.2f}), who waits "
-        f"{duration(plain_s)} for a token without"
+        f"{verdict}: a user's tokens come {gain:.2f} times as fast ({gain / slower:.2f} to {high:.2f}), the copy "
+        f"writes {done:.2f} times as many; without drafts a token takes {duration(plain.tpot_s.value)}"
     ]
 
 
@@ -175,10 +195,10 @@ def pools_instead(
     return asked_pools(prefill, decode)
 
 
-def notes_on_version(engine: str, version: str | None) -> list[str]:
-    """Warnings about the version of an engine, and whether its times were measured."""
-    older = older_than_measured(engine, version)
-    return [*version_notes(engine, version), *([older] if older else [])]
+def notes_on_version(engine: EngineProfile, arch: Architecture, version: str | None) -> list[str]:
+    """Warnings about the version of an engine, whether its times were measured, and whether it knows the model."""
+    older = older_than_measured(engine.name, version)
+    return [*version_notes(engine.name, version), *([older] if older else []), *family_notes(engine, arch)]
 
 
 @lru_cache(maxsize=256)
@@ -201,6 +221,7 @@ def estimated_workload(
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
                              expected="--rate, or one number of tokens")  # fmt: skip
     lengths = checked_lengths(mean_of(input_tokens) + image_tokens(arch), mean_of(output_tokens))
+    refuse_beyond_start(arch, float(lengths.input_tokens + lengths.output_tokens))
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 
@@ -220,10 +241,12 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
     number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+    told = question.arch.max_model_len
+    longest = f" --max-model-len {told}" if told else ""
     return OutOfMemory(
         f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
         **what_is_missing(solution),
-        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
+        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}{longest}' shows what would.",
     )
 
 

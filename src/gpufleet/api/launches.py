@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 
 from gpufleet.catalog.engine_flags import engine_flags
+from gpufleet.catalog.engine_images import engine_images
 from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
 from gpufleet.deploy.launch import NO_CHECKPOINT, Replica, launch, written_fraction
 from gpufleet.domain.architecture import Architecture
@@ -120,6 +121,7 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
     q, chosen = report.question, report.chosen
     if chosen is None or not chosen.fits:
         return None
+    longest = q.arch.max_model_len or math.ceil(q.context_tokens)
     fraction = of_free(q.engine, float(chosen.budget.memory_fraction))
     return launch(
         Replica(
@@ -130,13 +132,15 @@ def fit_launch(model: Model, report: FitReport, most_sequences: int | None) -> L
             stored=q.arch.weights,
             weights=q.weights,
             kv=q.kv,
-            longest_request_tokens=math.ceil(q.context_tokens),
-            step_tokens=step_tokens(q.engine, q.accelerator),
+            longest_request_tokens=longest,
+            step_tokens=step_tokens(q.engine, q.accelerator, longest),
             memory_fraction=written_fraction(fraction),
             vendor=q.accelerator.vendor,
+            generation=q.accelerator.generation,
             host_architecture=q.accelerator.host_architecture,
             sequences=most_sequences if q.batch is None else math.ceil(q.batch),
             flags=engine_flags(q.engine.name, q.engine.version),
+            images=engine_images(q.engine.name),
             draft_checkpoint=draft_checkpoint(q.engine, q.arch),
         )
     )
@@ -164,13 +168,15 @@ def replica_of(
         weights=palette.weight_formats[c.weight_format[row]],
         kv=palette.kv_precisions[c.kv_precision[row]],
         longest_request_tokens=math.ceil(longest_tokens),
-        step_tokens=step_tokens(engine, gpu),
+        step_tokens=step_tokens(engine, gpu, longest_tokens),
         memory_fraction=written_fraction(memory_fraction),
         vendor=gpu.vendor,
+        generation=gpu.generation,
         host_architecture=gpu.host_architecture,
         sequences=max(math.floor(most_sequences), 1),
         replicas_per_machine=replicas_per_machine,
         flags=engine_flags(engine.name, engine.version),
+        images=engine_images(engine.name),
         draft_checkpoint=draft_checkpoint(engine, arch),
     )
 

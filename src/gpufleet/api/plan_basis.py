@@ -67,6 +67,8 @@ def plain_words(value: object) -> object:
         return ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in value.limits) or None
     if isinstance(value, Images):
         return str(value)
+    if isinstance(value, OwnStack):
+        return None if value.of_rate else value.name
     if isinstance(value, (TokenCounts, RequestKind)):
         return {f.name: plain_words(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, (list, tuple)):

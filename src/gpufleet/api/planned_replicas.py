@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.answers.simulation import ReplicaPrice
-from gpufleet.api.demands import workload_of
+from gpufleet.api.demands import demand_of, workload_of
 from gpufleet.api.machine_notes import doubts_of_file
+from gpufleet.api.own_rate import stack_of_copy
 from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_files import notes_on_file, plan_in
 from gpufleet.api.simulated_copies import CopyQuestion, copy_in
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -47,7 +49,8 @@ class Replicas:
 
 def stated_replicas(copy: CopyQuestion, count: int | None, tables: Catalog) -> Replicas:
     """One copy, or as many as are said, at the price of the machine that is named or of the cheapest with a date."""
-    arch, (name, number) = model_asked(copy.model, shipped_architecture), gpus_said(copy.gpus)
+    arch = started_for(model_asked(copy.model, shipped_architecture), started_of(copy))
+    name, number = gpus_said(copy.gpus)
     price = cheapest_price(tables, name, number, copy.instance)
     return Replicas(copy, 1 if count is None else count, arch, price)
 
@@ -78,9 +81,12 @@ def planned_replicas(copy: CopyQuestion, count: int | None, tables: Catalog, *, 
     if not plan.deployments:
         raise Infeasible("the plan has no answer to replay", found=str(copy.model))
     request, answer = request_of(plan.basis), plan.answer
-    arch = model_asked(request.model, shipped_architecture)
+    arch = started_for(model_asked(request.model, shipped_architecture), started_of(request))
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch), request)
+    if request.replica_rate is not None:
+        own = stack_of_copy(request.replica_rate, found, arch, demand_of(request, arch), tables)
+        found = replace(found, calibration=own)
     replicas = answer.replicas if count is None else count
     notes = (*doubts_of_file(answer, tables), *notes_on_file(plan))
     return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo, notes)

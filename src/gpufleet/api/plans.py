@@ -9,6 +9,7 @@ from datetime import date
 from os import PathLike
 from typing import Any
 
+from gpufleet.answers.beside import kept_by, notes_of_copy
 from gpufleet.answers.decoder_service import SERVICE, mixed_deployment, with_rest_of_bill
 from gpufleet.answers.levers import certainty_of, flips_of
 from gpufleet.answers.plan_parts import Asked, price_days, price_sources
@@ -31,6 +32,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8
+from gpufleet.optimize.beside import beside_placements
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.market import BEYOND_QUOTA
@@ -90,10 +92,12 @@ def answered(prepared: Prepared) -> ServeAnswer:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.placements, tables)
-    launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
+    ranked = solution.ranked[: len(plan.deployments)]
+    launches = serve_launches(request.model, question, solution, ranked)
+    beside = beside_placements(question, solution.copies.candidates, ranked, prepared.calibration)
     standing, lower = Standing.of(question, solution), lower_precision_alternative(prepared, plan)
     alternatives = {
-        "deployments": launched(plan.deployments, launches),
+        "deployments": kept_by(launched(plan.deployments, launches), beside),
         "spot_alternative": spot and deployment(SERVICE, context, spot),
         "missing_prices": missing_prices(question, solution, request, tables),
         "flips": flips_of(price_flips(standing)),
@@ -102,13 +106,14 @@ def answered(prepared: Prepared) -> ServeAnswer:
         **told_levers(prepared, standing.contest, lower),
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
-    beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
+    doubts = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
     had = [
         *drafts_notes(prepared, plan),
         *supply_notes(whole.deployments, tables, request.easily_had),
+        *notes_of_copy(whole.answer.beside),
         *own_runs_notes(question, whole),
     ]
-    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
+    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *doubts]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
 
 

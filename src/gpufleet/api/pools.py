@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.answers.pools import pools_estimate
 from gpufleet.api.configured import configured, link_words, understood
 from gpufleet.api.remarks import beyond_context
@@ -69,7 +71,10 @@ def pool_setup(
 ) -> PoolSetup:
     """The copies of a pool, read and checked; what is wrong with them is said with the name of the pool."""
     if (asked.max_batch, asked.max_step_tokens) != (None, None):
-        engine = engine.started_with(asked.max_batch, asked.max_step_tokens, None)
+        start, steps = engine.start, asked.max_step_tokens or engine.start.max_step_tokens
+        engine = engine.started_with(
+            replace(start, max_batch=asked.max_batch or start.max_batch, max_step_tokens=steps)
+        )
     with named(f"{name} pool"):
         gpu = resolve_gpu(tables, asked.name).accelerator
         own = instance if instance is not None and is_of(tables, instance, gpu) else None

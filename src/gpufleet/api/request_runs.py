@@ -11,6 +11,7 @@ import numpy as np
 from gpufleet.api.configured import client_of
 from gpufleet.api.demands import workload_of
 from gpufleet.api.simulated_copies import copy_of
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.run_ranges import TAILS, RunRanges, load_run_ranges, range_of
 from gpufleet.catalog.tables import Catalog
@@ -139,7 +140,7 @@ def estimated_run(
 def drawn_run(asked: EstimateRequest, question: CopyQuestion) -> Experiment:
     """The requests of a question, drawn as often as it takes to know their percentiles."""
     number = checked_number(asked)
-    arch = model_asked(question.model, shipped_architecture)
+    arch = started_for(model_asked(question.model, shipped_architecture), started_of(question))
     kind = RequestKind("", asked.rate or 1.0, asked.input_tokens, asked.output_tokens, Slo(), asked.prefix_cache)
     workload = workload_of([kind], arch)
     draws = []

@@ -9,17 +9,19 @@ import numpy as np
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.configured import configured
 from gpufleet.api.demands import demand_of
+from gpufleet.api.own_rate import stack_of_copy
 from gpufleet.api.plan_basis import request_of
 from gpufleet.api.plan_changes import recorded, refuse_mix
 from gpufleet.api.plan_files import plan_in
 from gpufleet.api.serve_questions import architecture_of, sold_tables
+from gpufleet.api.simulated_copies import CopyQuestion, copy_in, engine_of
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
+from gpufleet.inputs.gpu_request import gpus_said
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.copies.decoder import capacity
 from gpufleet.optimize.demand import Demand
@@ -71,22 +73,31 @@ def scaled_plan(plan: ServePlan, tables: Catalog) -> ScaledPlan:
     if answer.replicas < answer.instance_count:
         found = f"{answer.gpus_per_replica} GPUs on machines of {answer.gpus_per_instance:g}"
         raise UsageError("a replica that spans machines is not scaled", found=found)
-    replica = replica_of(plan, answer, request, arch, sold_tables(request, tables), copies)
+    sold = sold_tables(request, tables)
+    copy = copy_of_answer(answer, request, arch, sold)
+    if request.replica_rate is not None:
+        own = stack_of_copy(request.replica_rate, copy, arch, demand_of(request, arch), sold)
+        request, copy = replace(request, calibration=own), replace(copy, calibration=own)
+    replica = replica_of(plan, copy, request, arch, sold, copies)
     return ScaledPlan(plan, answer, request, arch, replica, copies)
 
 
-def replica_of(
-    plan: ServePlan, answer: Deployment, request: ServeRequest, arch: Architecture, tables: Catalog, copies: int
-) -> Replica:
-    """One machine of the answer: its closed forms as late as the plan's confidence has them."""
+def copy_of_answer(answer: Deployment, request: ServeRequest, arch: Architecture, tables: Catalog) -> CopyQuestion:
+    """One replica of an answer, its engine started and measured as the request says."""
     if answer.ranks is None:
         raise UsageError("the plan does not say how a replica is laid out", hint=PLAN_AGAIN)
-    ranks = answer.ranks
-    parts = (answer.gpus_per_replica, ranks.tp, ranks.pp, ranks.ep, ranks.attention_dp)
-    where = f"{answer.cloud}:{answer.instance}"
-    link = where if (answer.cloud, answer.instance) in tables.instances else None
-    engine = load_engine(answer.engine)
-    shape = configured(tables, arch, answer.gpu, engine, parts, answer.weight_format, answer.kv_precision, link)
+    copy = copy_in(answer, CopyQuestion(arch), request)
+    return copy if (answer.cloud, answer.instance) in tables.instances else replace(copy, instance=None)
+
+
+def replica_of(
+    plan: ServePlan, copy: CopyQuestion, request: ServeRequest, arch: Architecture, tables: Catalog, copies: int
+) -> Replica:
+    """One machine of the answer: its closed forms as late as the plan's confidence has them."""
+    answer, (gpu, number) = plan.answer, gpus_said(copy.gpus)
+    parts = (number, copy.tp, copy.pp, copy.ep, copy.attention_dp)
+    engine = engine_of(copy, arch)
+    shape = configured(tables, arch, gpu, engine, parts, copy.precision, copy.kv_precision, copy.instance)
     workload = demand_of(request, arch).workload
     demand, model = Demand(told_in_full(workload)), StepModel.build(arch, shape.candidates, calibration_of(tables))
     curves = load_curves_of(model, demand.workload, np.array([answer.largest_batch]))

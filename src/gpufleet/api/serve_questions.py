@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gpufleet.api.configured import measured_engine, started_engine
+from gpufleet.answers.beside import notes_on_adapters
+from gpufleet.api.configured import measured_engine, started_engine, told_engine
 from gpufleet.api.demands import (
     demand_of,
     further_inputs,
@@ -16,10 +18,12 @@ from gpufleet.api.demands import (
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows, refuse_too_old
-from gpufleet.api.speculating import drafting, with_draft
+from gpufleet.api.speculating import drafting, planned_draft, speculation_of
 from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.engine_eras import load_eras, version_notes
+from gpufleet.catalog.engine_models import family_notes
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, named_version
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -27,19 +31,22 @@ from gpufleet.catalog.peer_access import with_peer_access
 from gpufleet.catalog.slices import with_slices
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.own_stack import OwnStack, is_of_a_rate
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import kv_format, own_and_lower, weight_format
+from gpufleet.domain.precision_labels import dtype_named, half_of, kv_format, own_and_lower, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import model_asked
 from gpufleet.layout.support import architecture_refusal
+from gpufleet.optimize.beside import holding_beside
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.promise import missed_confidence, solved_as_promised
-from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.replicas import Choices, in_dtype, with_fp16_twins
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import ServeRequest, WriterRequest
 from gpufleet.records import dataclass
@@ -51,6 +58,7 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
+SHOWN_SHORT = 3
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -98,8 +106,9 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
-    return with_draft(with_images(model_asked(request.model, shipped_architecture), request.images), request)
+    """The model of a request, read where it is a name or a path, with its images, longest request and draft."""
+    arch = with_images(model_asked(request.model, shipped_architecture), request.images)
+    return planned_draft(started_for(arch, started_of(request)), request)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -108,7 +117,33 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     model, market = Decoder(arch, found.choices), found.market
     demand, purse = demand_of(request, arch), purse_of(request)
     question = WriterQuestion(model, market.instances, market.offers, demand, purse, size=sensible_size(request))
-    return question, found.notes
+    own = own_pace_of(request, question, tables)
+    return question if own is None else at_pace(question, own), found.notes
+
+
+def own_pace_of(request: ServeRequest, question: WriterQuestion, tables: Catalog) -> OwnStack | None:
+    """The pace that a rate of one's own copy implies; None where none is said, or the request has it already."""
+    if request.replica_rate is None or is_of_a_rate(request.calibration):
+        return None
+    if request.calibration is not None:
+        raise UsageError("how fast copies are is said twice", expected="--replica-rate or --calibration")
+    from gpufleet.api.own_rate import stack_of_request
+
+    return stack_of_request(request.replica_rate, request, question, tables)
+
+
+def at_pace(question: WriterQuestion, own: OwnStack) -> WriterQuestion:
+    """The same question with an engine as its user measured it."""
+    choices = question.model.choices
+    engines = tuple(measured_engine(engine, own) for engine in choices.palette.engines)
+    paced = replace(choices, palette=replace(choices.palette, engines=engines))
+    return replace(question, model=replace(question.model, choices=paced))
+
+
+def with_own_pace_of(request: ServeRequest, question: WriterQuestion) -> ServeRequest:
+    """The request with the pace that its question found, so that replays and further questions have it."""
+    own = next((e.own for e in question.model.choices.palette.engines if is_of_a_rate(e.own)), None)
+    return request if own is None else replace(request, calibration=own)
 
 
 def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) -> WriterChoices:
@@ -117,13 +152,23 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     market = market_of(request, tables)
     choices = choices_of(request, arch, tables)
     quality = quality_costs(Decoder(arch, choices)).values()
-    notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
-    return WriterChoices(choices, market, notes)
+    engines = choices.palette.engines
+    name, version = named_version(request.engine, request.engine_version)
+    named = version_notes(name or DEFAULT_ENGINE, version)
+    instead = [*drafts_without(request, arch), *engines_instead(arch, engines)]
+    notes = [*market.notes, *quality, *named, *instead, *notes_on_adapters(arch, engines)]
+    if all(engine.beside == NOTHING_BESIDE for engine in engines):
+        return WriterChoices(choices, market, notes)
+    kept, short = holding_beside(arch, choices.palette, market.instances)
+    names = ", ".join(f"{machine.cloud} {machine.name}" for machine in short[:SHOWN_SHORT])
+    lacking = [f"Machines whose host memory is too small are left out: {len(short)}, such as {names}"] if short else []
+    offers = tuple(o for o in market.offers if (o.cloud, o.instance) not in {(i.cloud, i.name) for i in short})
+    return WriterChoices(choices, replace(market, offers=offers, instances=kept), [*notes, *lacking])
 
 
 def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
     """Formats and engines that a request allows."""
-    weights = with_fp16_twins(formats_allowed(arch, request), FP16)
+    weights = in_dtype(with_fp16_twins(formats_allowed(arch, request), FP16), half_of(dtype_named(request.dtype)))
     plain = engines_allowed(request)
     engines = plain if arch.draft is None else (*plain, *(drafting(engine, arch, request) for engine in plain))
     kv = kv_formats(engines, weights, request.kv_precision)
@@ -165,23 +210,33 @@ def kv_formats(
 def engines_allowed(request: WriterRequest) -> tuple[EngineProfile, ...]:
     """The named engine as it is started, all serving engines for 'all', vLLM where nothing is said."""
     name, version = named_version(request.engine, request.engine_version)
-    limits = (request.max_batch, request.max_step_tokens, request.memory_fraction, False)
+    start = started_of(request)
     if name is not None and name.strip().lower() == "all":
         if version is not None:
             raise UsageError("a version of all engines", found=version, expected="one engine, such as vllm==0.19.1")
         named = [e for e in SERVING_ENGINES if e in load_eras()]
-        return tuple(measured_engine(started_engine(e, None, limits), request.calibration) for e in named)
-    said = DEFAULT_ENGINE if name is None else name
-    engine = measured_engine(started_engine(said, version, limits), request.calibration)
+        if request.tool_call_parser or request.reasoning_parser:
+            raise UsageError("a parser of all engines", expected="one engine: each names its parsers otherwise")
+        return tuple(told_engine(started_engine(e, None, start), request) for e in named)
+    engine = told_engine(started_engine(DEFAULT_ENGINE if name is None else name, version, start), request)
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)
 
 
-def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:
-    """Where none of the allowed engines implements the model, those that do."""
-    if not all(architecture_refusal(engine, arch) for engine in engines):
+def drafts_without(request: WriterRequest, arch: Architecture) -> list[str]:
+    """That nothing drafts for a model, where a method was asked for that it has nothing for."""
+    how = speculation_of(request)
+    if how is None or arch.draft is not None:
         return []
+    return [f"{arch.name} has no module that predicts tokens ahead: planned without --speculate {how.label}"]
+
+
+def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:
+    """The engines that implement the model, where none that is allowed does; else what is doubtful of versions."""
+    able = [engine for engine in engines if architecture_refusal(engine, arch) is None]
+    if able:
+        return [note for engine in able for note in family_notes(engine, arch)]
     return [f"Engines that implement {arch.family} models: {', '.join(engines_that_implement(arch)) or 'none'}"]
 
 
@@ -223,6 +278,7 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     """Read a request against tables and solve it; prices that are older than it allows are refused."""
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
+    request = with_own_pace_of(request, question)
     refuse_too_old(request, question.offers)
     said = request.confidence is not None
     kept, solution = solved_as_promised(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.api.configured import as_said, configured, measured_engine, started_engine, started_of
+from gpufleet.api.configured import as_said, configured, started_engine, told_engine
 from gpufleet.api.speculating import drafting, with_draft
 from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.engine_starts import started_for, started_of
 from gpufleet.catalog.engines import named_version, usual_engine
 from gpufleet.catalog.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.load import load_catalog
@@ -48,7 +49,7 @@ def copy_of(
     """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
-    arch = with_draft(model_asked(a.model, shipped_architecture), a)
+    arch = with_draft(started_for(model_asked(a.model, shipped_architecture), started_of(a)), a)
     name, number = gpus_said(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
@@ -70,7 +71,7 @@ def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     """The engine of a copy as it was started."""
     engine, version = named_version(asked.engine, asked.engine_version)
     started = started_engine(usual_engine(arch) if engine is None else engine, version, started_of(asked))
-    return drafting(measured_engine(started, asked.calibration), arch, asked)
+    return drafting(told_engine(started, asked), arch, asked)
 
 
 def copy_in(answer: Deployment, asked: CopyQuestion, request: WriterRequest | None = None) -> CopyQuestion:

@@ -13,6 +13,7 @@ from gpufleet.answers.serving_estimate import replica_of, serving_estimate
 from gpufleet.answers.simulation import Replayed, simulation_of
 from gpufleet.api.envelope import in_full
 from gpufleet.api.mishaps import changes_of
+from gpufleet.api.own_rate import stack_of_copy
 from gpufleet.api.planned_replicas import Replicas, planned_replicas, stated_replicas
 from gpufleet.api.pools import AskedPools, asked_pools
 from gpufleet.api.replayed_requests import Arriving, arriving_requests
@@ -30,11 +31,14 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.own_stack import is_of_a_rate
 from gpufleet.domain.replay import Replay
 from gpufleet.domain.requests import Requests
+from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client
 from gpufleet.performance.step import StepModel
@@ -92,6 +96,7 @@ def replayed(asked: SimulationRequest, tables: Catalog, watching: Watching) -> S
     planned = replicas_asked(asked, pools, tables)
     asked.refuse_traffic(is_planned=planned.workload is not None)
     arriving = arriving_requests(asked, planned.workload, planned.arch, asked.seed)
+    planned = at_own_rate(asked, planned, arriving.workload, tables)
     dice = np.random.default_rng(asked.seed)
     is_hit = drawn_share(dice, arriving.requests, asked.cache_hits)
     passed = beyond_cache(arriving.requests, is_hit) if asked.cache_hits else arriving.requests
@@ -109,11 +114,34 @@ def replayed(asked: SimulationRequest, tables: Catalog, watching: Watching) -> S
     return simulation_of(happened, figures, told_of(fleet, planned, arriving, asked, tables))
 
 
+def at_own_rate(asked: SimulationRequest, planned: Replicas, workload: Workload | None, tables: Catalog) -> Replicas:
+    """The replicas at the pace that a rate of one copy implies, as expected, within the limits of the replay."""
+    if asked.replica_rate is None:
+        return planned
+    if asked.prefill or asked.decode or asked.small_model:
+        raise UsageError("--replica-rate is of replicas that are all alike", found="pools or a small model beside it")
+    said = planned.copy.calibration
+    if said is not None and not is_of_a_rate(said):
+        raise UsageError("how fast copies are is said twice", expected="--replica-rate or --calibration")
+    if workload is None:
+        raise UsageError("--replica-rate needs requests that come at a rate", expected="--rate, or a trace with times")
+    copy, limits = replace(planned.copy, calibration=None), objectives_of(asked, planned) or Slo()
+    demand = Demand(replace(workload, slo=limits))
+    own = stack_of_copy(asked.replica_rate, copy, planned.arch, demand, tables)
+    if own is None:
+        raise UsageError("--replica-rate is of another copy than is replayed", found=asked.replica_rate)
+    return replace(planned, copy=replace(copy, calibration=own))
+
+
+def objectives_of(asked: SimulationRequest, planned: Replicas) -> Slo | None:
+    """The limits of a replay, typed or of its plan."""
+    return parse_slo(asked.slo) if isinstance(asked.slo, str) else asked.slo or planned.slo
+
+
 def figures_asked(asked: SimulationRequest, happened: Replay, planned: Replicas, arriving: Arriving) -> Measured:
     """What is measured of a replay, and against which limits; a burst and a cold start are measured from the start."""
-    objectives = parse_slo(asked.slo) if isinstance(asked.slo, str) else asked.slo or planned.slo
     is_whole = arriving.is_whole or asked.cold_start_s is not None
-    return measured(happened, objectives, whole=is_whole, warm_up_s=asked.warm_up_s)
+    return measured(happened, objectives_of(asked, planned), whole=is_whole, warm_up_s=asked.warm_up_s)
 
 
 def replicas_asked(asked: SimulationRequest, pools: AskedPools | None, tables: Catalog) -> Replicas:

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpufleet.architecture.drafts import draft_of
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.speculation import load_accepted_lengths
+from gpufleet.catalog.speculation import STATED, checked_draft, drafting_engine
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.speculation import Speculation, accepted_length_of, measured_length, parse_speculation
-from gpufleet.errors import UsageError
+from gpufleet.domain.speculation import EXPECTED, UNREADABLE, Speculation, parse_speculation
+from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.provenance import Sourced
 from gpufleet.questions.fields import SPECULATED
 
 if TYPE_CHECKING:
     from gpufleet.results.rented import RentedMachines
 
 Asked = TypeVar("Asked", bound=Any)
-THAT_DRAFT = ("vllm", "sglang", "tensorrt-llm")
-STATED = "as stated"
 
 
 class Speculating(Protocol):
@@ -56,19 +53,25 @@ def without_drafts(asked: Asked) -> Asked:
     return replace(asked, **dict.fromkeys(SPECULATED))
 
 
+def drafts_yield(engines: Sequence[EngineProfile]) -> list[str]:
+    """What a step of engines yields that draft, with its range; nothing where none does."""
+    drafting = next((engine for engine in engines if engine.drafts is not None), None)
+    if drafting is None or drafting.drafts is None:
+        return []
+    found = drafting.constants["accepted_length"]
+    ends = "" if found.source == STATED else f" ({found.low:.2f} to {found.high:.2f})"
+    return [f"{drafting.drafts.label} yields {found.value:.2f}{ends} tokens a step, {found.source}"]
+
+
 def drafts_told(
     engines: Sequence[EngineProfile], chosen: RentedMachines, plain_usd_per_hour: float | None
 ) -> list[str]:
     """What a step with drafts yields, and what machines cost without them."""
-    drafting = next(engine for engine in engines if engine.drafts is not None)
-    found, how = drafting.constants["accepted_length"], drafting.drafts
-    assert how is not None, "the engine drafts"
-    ends = "" if found.source == STATED else f" ({found.low:.2f} to {found.high:.2f})"
-    yields = f"{how.label} yields {found.value:.2f}{ends} tokens a step, {found.source}"
+    [yields] = drafts_yield(engines)
     if chosen.drafts is None:
         return [f"Drafts are off here, where they cost as much or more: {yields}"]
     if plain_usd_per_hour is not None and plain_usd_per_hour <= chosen.usd_per_hour:
-        return [f"Drafts save nothing here: without them ${plain_usd_per_hour:,.2f}/h; {yields}"]
+        return [f"Drafts buy room and no machine: without them ${plain_usd_per_hour:,.2f}/h too; {yields}"]
     if plain_usd_per_hour is None:
         return [f"Without drafts nothing serves: {yields}"]
     return [f"Without drafts ${plain_usd_per_hour:,.2f}/h instead of ${chosen.usd_per_hour:,.2f}: {yields}"]
@@ -77,8 +80,25 @@ def drafts_told(
 @lru_cache(maxsize=64)
 def _with_draft(arch: Architecture, how: Speculation) -> Architecture:
     """The same, one object for one question: replicas are kept by it."""
-    model = None if how.draft_model is None else read_model(how.draft_model, shipped_architecture)
+    model = None if how.draft_model is None else draft_model(how.draft_model, arch)
     return replace(arch, draft=draft_of(arch, how.method, model))
+
+
+def draft_model(name: str, arch: Architecture) -> Architecture:
+    """A model that drafts for another: with the same tokens, and smaller."""
+    try:
+        found = read_model(name, shipped_architecture)
+    except UnknownName as error:
+        raise UsageError(UNREADABLE, found=name, expected=EXPECTED, hint=error.hint) from None
+    return checked_draft(found, arch)
+
+
+def planned_draft(arch: Architecture, asked: Speculating) -> Architecture:
+    """The model of a plan with what drafts for it; without where it has nothing of the kind, of several models."""
+    try:
+        return with_draft(arch, asked)
+    except Infeasible:
+        return arch
 
 
 def drafting(engine: EngineProfile, arch: Architecture, asked: Speculating) -> EngineProfile:
@@ -86,32 +106,5 @@ def drafting(engine: EngineProfile, arch: Architecture, asked: Speculating) -> E
     how = speculation_of(asked)
     if how is None:
         return engine
-    if engine.name not in THAT_DRAFT:
-        raise UsageError(f"drafts of {engine.title} are not known", expected=", ".join(THAT_DRAFT))
     said = (getattr(asked, name, None) for name in ("accepted_length", "acceptance"))
-    return _drafting(engine, arch.name, how, *said)
-
-
-@lru_cache(maxsize=64)
-def _drafting(
-    engine: EngineProfile, model: str, how: Speculation, stated_length: float | None, acceptance: float | None
-) -> EngineProfile:
-    """The same, one object for one question."""
-    return engine.drafting(how, yielded(how, model, stated_length, acceptance))
-
-
-def yielded(how: Speculation, model: str, stated_length: float | None, acceptance: float | None) -> Sourced:
-    """Tokens that a step yields: as stated, by a stated share of those accepted, or as was measured."""
-    if stated_length is not None and acceptance is not None:
-        raise UsageError("two ways to say what a step yields", expected="--accepted-length or --acceptance")
-    if stated_length is None and acceptance is None:
-        return measured_length(load_accepted_lengths(), how, model)
-    length = stated_length if acceptance is None else float(accepted_length_of(acceptance, how.num_tokens))
-    assert length is not None, "one of both is stated"
-    if not 1 <= length <= how.num_tokens + 1:
-        raise UsageError(
-            "a step yields no more tokens than were drafted, and one of its own",
-            found=f"{length:g}",
-            expected=f"1 to {how.num_tokens + 1}",
-        )
-    return Sourced(length, "tokens", STATED, length, length, 1)
+    return drafting_engine(engine, arch.name, how, *said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -24,19 +24,23 @@ from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.network import network_of, network_of_gpu
+from gpufleet.catalog.own_stacks import load_spreads
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.own_stack import STEP, OwnRun, OwnStack, fitted
 from gpufleet.domain.training import Recipe, Recompute, Stack
 from gpufleet.domain.training_recipes import method_named, recipe_of_words, stack_named, usual_batch
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.inputs.training_layout import parse_layout, parse_measured
+from gpufleet.inputs.own_stack import read_own_stack
+from gpufleet.inputs.training_layout import RUN, MeasuredRun, parse_layout, parse_measured
 from gpufleet.layout.training import grid_of
-from gpufleet.optimize.measured_runs import common_ratio, fastest_tokens_per_s_per_gpu
+from gpufleet.optimize.measured_runs import TrainedAs, own_step, refuse_strange
+from gpufleet.optimize.own_steps import own_steps_note
 from gpufleet.optimize.training import NEVER_S, TrainingSolution, solved_training_as_promised
 from gpufleet.optimize.training_machines import host_with, hosts_of, usual_training_machine
 from gpufleet.optimize.training_search import (
@@ -97,7 +101,7 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
         question, calibration_of(tables), is_asked=request.confidence is not None
     )
     inputs = inputs_of(request, understood(request, question, market))
-    notes = [*market.notes, *request.notes, *training_notes(question)]
+    notes = [*market.notes, *own_notes(question, solution), *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = training_plan(question, solution, asked)
     otherwise = otherwise_of(request, question, solution, tables)
@@ -213,8 +217,8 @@ def training_question(
         grid=grid_of(layout, goal.global_batch, tunes=isinstance(request, FinetuneRequest)),
         is_layout_fixed=bool(layout),
     )
-    ratio = measured_ratio(question, request.measured, tables)
-    return (replace(question, measured_ratio=ratio) if ratio is not None else question), market
+    own = own_stack_of(request, question, tables)
+    return (question if own is None else replace(question, own=own)), market
 
 
 def layout_of(request: TrainingRequest, arch: Architecture) -> dict[str, int]:
@@ -244,7 +248,7 @@ def recipe_of_request(request: TrainingRequest, arch: Architecture) -> Recipe:
     )
 
 
-def stack_of(request: TrainingRequest) -> Stack:
+def stack_asked(request: TrainingRequest) -> Stack:
     """The software that a request means."""
     return stack_named(request.stack, eager=request.eager, is_from_nothing=not isinstance(request, FinetuneRequest))
 
@@ -308,33 +312,65 @@ def batch_of(request: TrainingRequest, arch: Architecture, recipe: Recipe, count
     return usual_batch(recipe, usual, most, odd)
 
 
-def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog) -> float | None:
-    """How many times as long steps of one's own took as is predicted for them: the geometric mean over the runs."""
+def own_stack_of(request: TrainingRequest, question: TrainingQuestion, tables: Catalog) -> OwnStack | None:
+    """What runs of one's own say of steps of this software on a GPU: of a calibration, or of runs that were typed."""
+    said, stack = request.measured, stack_asked(request)
+    if request.calibration is not None:
+        if said:
+            raise UsageError("how fast steps are is said twice", expected="--measured or --calibration")
+        given = request.calibration
+        own = given if isinstance(given, OwnStack) else read_own_stack(given)
+        return own if own.engine == stack.value else None
     if not said:
         return None
-    ratios = []
-    for run in parse_measured(said):
-        gpu = resolve_gpu(tables, run.gpus.name).accelerator
-        machine = usual_training_machine(gpu, network_of_gpu(gpu, tables.instances.values()))
-        grid = grid_of(run.layout, question.goal.global_batch)
-        fastest = fastest_tokens_per_s_per_gpu(question, machine, run.gpus.number, grid, calibration_of(tables))
-        if fastest is None:
-            raise UsageError(
-                "no layout is as your own run says", found=said, expected="parts that divide GPUs and batch"
-            )
-        ratios.append(fastest / run.tokens_per_s_per_gpu)
-    return common_ratio(ratios, said)
+    trained = TrainedAs(question.arch, question.recipe, question.goal.global_batch, question.time)
+    runs = [run_of(trained, run, said, tables) for run in parse_measured(said)]
+    if not runs:
+        raise UsageError("no run is said", found=said, expected=RUN)
+    refuse_strange([run for _, run in runs], said)
+    return stack_of_runs(stack, runs)
+
+
+def trained_as(request: TrainingRequest, counts: Mapping[str, int] | None) -> TrainedAs:
+    """What a request trains, and how, on so many GPUs."""
+    arch = trained_model(request.model)
+    recipe = recipe_of_request(request, arch)
+    return TrainedAs(arch, recipe, batch_of(request, arch, recipe, counts), load_training_time())
+
+
+def run_of(trained: TrainedAs, run: MeasuredRun, said: str, tables: Catalog) -> tuple[str, OwnRun]:
+    """The GPU of a run, and its step beside the one that is predicted."""
+    gpu = resolve_gpu(tables, run.gpus.name).accelerator
+    machine = usual_training_machine(gpu, network_of_gpu(gpu, tables.instances.values()))
+    grid = grid_of(run.layout, trained.global_batch)
+    own = own_step(trained, machine, run.gpus.number, grid, run.tokens_per_s_per_gpu, calibration_of(tables))
+    if own is None:
+        raise UsageError("no layout is as your own run says", found=said, expected="parts that divide GPUs and batch")
+    return gpu.name, own
+
+
+def stack_of_runs(stack: Stack, runs: Sequence[tuple[str, OwnRun]]) -> OwnStack:
+    """Software on a GPU as its runs say, shrunk by how far such stacks differ."""
+    gpus = sorted({gpu for gpu, _ in runs})
+    if len(gpus) > 1:
+        raise UsageError("runs on several GPUs", found=", ".join(gpus), expected="one GPU at a time")
+    steps = {STEP: fitted([run for _, run in runs], load_spreads()[STEP])}
+    return OwnStack(stack.value, gpus[0], "", len(runs), steps)
 
 
 def training_notes(question: TrainingQuestion) -> list[str]:
     """What a reader should know about how the question was taken."""
-    if question.measured_ratio == 1.0:
-        return model_notes(question.arch)
-    scaled = (
-        f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
-        "and the range is that of a stack with one or two runs"
-    )
-    return [scaled, *model_notes(question.arch)]
+    return model_notes(question.arch)
+
+
+def own_notes(question: TrainingQuestion, solution: TrainingSolution) -> list[str]:
+    """What runs of one's own moved of the steps that are planned."""
+    if question.own is None or not solution.ranked:
+        return []
+    rated = solution.ranked[0].rated
+    layouts, gpu = rated.time.layouts, rated.cluster.machine.accelerator.name
+    tp, pp = int(layouts.tp[rated.row]), int(layouts.pp[rated.row])
+    return [own_steps_note(question.own, question.arch.name, question.recipe, gpu, tp, pp)]
 
 
 def understood(request: TrainingRequest, question: TrainingQuestion, market: Market) -> list[InputRow]:
@@ -350,7 +386,7 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("deadline", "deadline_s", deadline, request.deadline_s is not None),
         ("precision", "precision" if request.precision else "formats", recipe.formats.name, request.precision),
         ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
-        ("stack", "stack", stack_of(request).meaning, request.stack is not None or request.eager),
+        ("stack", "stack", stack_asked(request).meaning, request.stack is not None or request.eager),
         *([("layout", "layout", request.layout, True)] if request.layout else []),
         *([("your own runs", "measured", request.measured, True)] if request.measured else []),
         ("time to start", "startup_s", f"{goal.startup_s / MINUTE:g} min", request.startup_s is not None),

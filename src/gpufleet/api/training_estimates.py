@@ -26,17 +26,15 @@ def estimate_training(
     machine: TrainingMachine,
     *,
     software_year: float | None = None,
-    measured_ratio: float = 1.0,
     catalog: Catalog | None = None,
 ) -> TrainingEstimate:
     """The step and the memory of the first of these layouts on so many machines.
 
-    `software_year` dates the software (2024.5), None is not known; `measured_ratio`: how many times as long steps of
-    one's own took as is predicted for them.
+    `software_year` dates the software (2024.5), None is not known.
     """
     tables = load_catalog() if catalog is None else catalog
     model = KernelModel(arch, recipe, (machine,), calibration_of(tables))
-    time = TrainingTime(model, layouts, load_training_time(), software_year, measured_ratio)
+    time = TrainingTime(model, layouts, load_training_time(), software_year)
     found = training_estimate(time, load_training_memory_constants(), [])
     words = {"model": arch.name, "gpu": machine.accelerator.name, "software_year": software_year}
     return in_full(found, tables, words)

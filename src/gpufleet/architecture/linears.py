@@ -22,7 +22,8 @@ from gpufleet.records import dataclass
 class Linear:
     """A weight [outputs, inputs]; tensor parallelism cuts its outputs, its inputs, or nothing.
 
-    `part`: attention, mlp, shared or experts. `copies` of it lie in a layer, of which a token passes `active`.
+    `part`: attention, mlp, shared or experts. `copies` of it lie in a layer, of which a token passes `active`. What is
+    cut is cut in whole units of `unit`: those of a KV head are copied where there are more ranks than heads.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Linear:
     cut: str
     copies: int = 1
     active: float = 1.0
+    unit: int = 1
 
     @property
     def num_parameters(self) -> int:
@@ -53,9 +55,10 @@ def _of_mixer(block: Block, hidden: int) -> Iterator[Linear]:
     mixer = block.mixer
     if isinstance(mixer, Attention):
         yield Linear("q", "attention", mixer.num_heads * mixer.head_dim + mixer.gate_width, hidden, "outputs")
-        yield Linear("k", "attention", mixer.num_kv_heads * mixer.head_dim, hidden, "outputs")
+        yield Linear("k", "attention", mixer.num_kv_heads * mixer.head_dim, hidden, "outputs", unit=mixer.head_dim)
         if not mixer.keys_are_values:
-            yield Linear("v", "attention", mixer.num_kv_heads * mixer.value_dim, hidden, "outputs")
+            width = mixer.num_kv_heads * mixer.value_dim
+            yield Linear("v", "attention", width, hidden, "outputs", unit=mixer.value_dim)
         yield Linear("o", "attention", hidden, mixer.num_heads * mixer.value_dim, "inputs")
     elif isinstance(mixer, LatentAttention):
         query = mixer.num_heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)

@@ -7,9 +7,9 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.schema import Place, number, required_number, text, whole
 from gpufleet.catalog.table_files import SHIPPED, table_in, tables_of
+from gpufleet.domain.versions import version_key
 from gpufleet.records import dataclass
 
 FOLDER = SHIPPED / "benchmarks"

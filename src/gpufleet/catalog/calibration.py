@@ -36,6 +36,7 @@ from gpufleet.domain.calibration import (
     Grids,
     HandoverFormula,
     HostExchangeFormula,
+    HostReadFormula,
     OperatorTables,
     RoutingFormula,
     SparsePromptFormula,
@@ -268,6 +269,7 @@ def load_formulas() -> Formulas:
         routing=RoutingFormula(**rows["routing"]),
         handover=HandoverFormula(**rows["handover"]),
         host_exchange=HostExchangeFormula(**rows["host_exchange"]),
+        host_read=HostReadFormula(**rows["host_read"]),
     )
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from gpufleet.catalog.engine_models import FALLBACK, brought_by, families_to_come
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.table_files import SHIPPED, toml_of
+from gpufleet.domain.beside import AdapterRules, HostMemoryRules
 from gpufleet.domain.engine import (
     EarlierFigure,
     EarlierFusion,
     EngineGeneration,
     EngineProfile,
     FormatSupport,
+    Implemented,
     MemoryEra,
 )
+from gpufleet.domain.versions import NAMED_BUILD, version_key
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
@@ -29,7 +32,6 @@ ERAS = SHIPPED / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
 VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
-NAMED_BUILD = (sys.maxsize,)
 STATED_FIRST = re.compile(r"(v?[0-9]+(?:\.[0-9]\w*)+)(?=[\s(,;])", re.ASCII)
 LAST_OF_A_SERIES = ".99"
 RANGE_UNIT = "ln"
@@ -53,16 +55,6 @@ class EngineEra:
     def holds(self, version: str) -> bool:
         """Whether a version belongs to this era or an older one."""
         return self.until is None or version_key(version) < version_key(self.until)
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Numbers of a version in order: '0.11.2' before '1.0.0rc3'; a name without numbers counts as newest.
-
-    >>> version_key("0.8.0") < version_key("0.14.0") < version_key("nightly")
-    True
-    """
-    numbers = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", version.strip())
-    return tuple(int(n) for n in numbers.group(1).split(".")) if numbers else NAMED_BUILD
 
 
 @lru_cache(maxsize=1)
@@ -148,9 +140,8 @@ def release_in(profile: EngineProfile, label: str) -> str:
     ['0.7.3', '0.8.99', 'v0.9']
     """
     words = label.strip()
-    generation = next((g for g in profile.generations if re.search(rf"\b{g.name}\b", words)), None)
+    generation, rest = generation_in(profile, words)
     if generation is not None:
-        rest = re.sub(rf"\W*\b{generation.name}\b\W*", " ", words).strip()
         return (
             release_of(generation, release_in(replace(profile, generations=()), rest) if rest else None)
             or profile.newest_version
@@ -162,6 +153,25 @@ def release_in(profile: EngineProfile, label: str) -> str:
     after_name = re.search(rf"(?<![\w-])(?:{names})[ -]v?([0-9]+(?:\.[0-9x]\w*)+)", words, re.IGNORECASE | re.ASCII)
     found = after_name or STATED_FIRST.match(words)
     return words if found is None else found.group(1).replace(".x", LAST_OF_A_SERIES)
+
+
+def generation_in(profile: EngineProfile, words: str) -> tuple[EngineGeneration | None, str]:
+    """The engine of a program that words name, and the words without it."""
+    found = next((g for g in profile.generations if re.search(rf"\b{g.name}\b", words)), None)
+    return found, words if found is None else re.sub(rf"\W*\b{found.name}\b\W*", " ", words).strip()
+
+
+def refuse_no_generation(profile: EngineProfile, version: str) -> None:
+    """Refuse an engine of a program that a release has not, or no longer: vLLM 0.11 has V1 alone."""
+    found, rest = generation_in(profile, version.strip())
+    if found is None or not rest:
+        return
+    at = version_key(release_in(replace(profile, generations=()), rest))
+    last = version_key(found.last) if found.last else at
+    if at[: len(last)] > last or (found.first is not None and at < version_key(found.first)):
+        bound = f"one up to {found.last}" if found.last else f"one from {found.first} on"
+        example = f"such as '{found.last or found.oldest} ({found.name})'"
+        raise UsageError(f"{profile.title} {rest} has no {found.name}", found=version, expected=f"{bound}, {example}")
 
 
 def release_of(generation: EngineGeneration, version: str | None) -> str | None:
@@ -183,6 +193,7 @@ def checked_version(engine: str, version: str | None) -> str | None:
     if version is None:
         return None
     profile = find_engine(engine)
+    refuse_no_generation(profile, version)
     release = release_in(profile, version)
     if VERSION.fullmatch(release) and may_exist(profile, release):
         return release
@@ -209,6 +220,8 @@ def version_notes(engine: str, version: str | None) -> list[str]:
 
     >>> version_notes("vllm", "0.7.3 (V0)")
     ["vLLM '0.7.3 (V0)' is read as release 0.7.3: it takes the constants of era V0, before 0.8"]
+    >>> version_notes("vllm", "0.9.1 (V0)")[0][-26:]
+    'asked for by VLLM_USE_V1=0'
     """
     if version is None:
         return []
@@ -216,6 +229,9 @@ def version_notes(engine: str, version: str | None) -> list[str]:
     release = release_in(profile, version)
     era = era_of(engine, release).name
     read = f"{profile.title} {version.strip()!r} is read as release {release}: it takes the constants of era {era}"
+    generation, rest = generation_in(profile, version.strip())
+    if generation is not None and rest and rest != release:
+        read += f"; {generation.name} is asked for by {generation.asked_by}"
     newer = newer_than_known(profile, release)
     return [*([read] if release != version.strip() else []), *([newer] if newer else [])]
 
@@ -266,7 +282,44 @@ def load_engine(engine: str, version: str | None = None) -> EngineProfile:
 def engine_of_version(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with what a version runs and its memory rules; no version is what is installed today."""
     checked = checked_version(engine, version)
-    return replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
+    found = replace(remembering(running_on(find_engine(engine), checked), checked), version=checked)
+    profile = replace(
+        found, adapters=adapters_of(found.adapters, checked), host_memory=kept_by(found.host_memory, checked)
+    )
+    is_said = version is not None and checked == version.strip()
+    return replace(profile, architectures=known_to(profile)) if is_said else profile
+
+
+def known_to(profile: EngineProfile) -> Implemented:
+    """What a version implements: not the families that later ones brought.
+
+    >>> known_to(engine_of_version("vllm", "0.6.4")).later["qwen3"]
+    '0.8.4'
+    """
+    later = families_to_come(profile.name, profile.version or "")
+    falls_back = FALLBACK in brought_by(profile.name) and FALLBACK not in later
+    return replace(profile.architectures, later=later, falls_back=falls_back)
+
+
+def adapters_of(rules: AdapterRules | None, version: str | None) -> AdapterRules | None:
+    """The rules of adapters as a version has them; None where it serves none."""
+    if rules is None or not has_since(rules.since, version):
+        return None
+    told, experts = has_since(rules.parts_since, version), has_since(rules.experts_since, version)
+    return replace(rules, is_told_parts=told, takes_experts=experts)
+
+
+def kept_by(rules: HostMemoryRules | None, version: str | None) -> HostMemoryRules | None:
+    """What a version keeps in host memory."""
+    if rules is None:
+        return None
+    weights, kv = (since if has_since(since, version) else None for since in (rules.weights_since, rules.kv_since))
+    return replace(rules, weights_since=weights, kv_since=kv)
+
+
+def has_since(since: str | None, version: str | None) -> bool:
+    """Whether a version has what came with `since`; no version is the newest, no `since` is never."""
+    return since is not None and (version is None or version_key(version) >= version_key(since))
 
 
 def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:

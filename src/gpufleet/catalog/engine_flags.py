@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.table_files import SHIPPED, rows_of
 from gpufleet.domain.engine_flags import EngineFlag, EngineFlags
+from gpufleet.domain.versions import version_key
 
 TABLES = SHIPPED / "engine_flags"
 KNOWN = ("sglang", "tensorrt-llm", "text-embeddings-inference", "vllm")
@@ -20,10 +20,13 @@ SERIES = 2
 def engine_flags(engine: str, version: str | None = None) -> EngineFlags | None:
     """The flags of a version, or of the nearest that has a table; None of engines without one.
 
-    The nearest is the newest that is not newer, else the oldest. Without a version the newest counts.
+    The nearest is the newest that is not newer, else the oldest; of the version's own series where it has a table.
+    Without a version the newest counts.
 
     >>> engine_flags("vllm", "0.20.1").version, engine_flags("vllm", "0.20.1").is_exact
     ('0.19.1', False)
+    >>> engine_flags("vllm", "0.19").version
+    '0.19.1'
     """
     tables = flags_by_version(engine)
     if not tables:
@@ -32,9 +35,9 @@ def engine_flags(engine: str, version: str | None = None) -> EngineFlags | None:
     if version is None:
         chosen, is_exact = known[-1], True
     else:
-        older = [each for each in known if version_key(each) <= version_key(version)]
-        chosen = older[-1] if older else known[0]
-        is_exact = version_key(chosen)[:SERIES] == version_key(version)[:SERIES]
+        series = [each for each in known if version_key(each)[:SERIES] == version_key(version)[:SERIES]]
+        older = [each for each in series or known if version_key(each) <= version_key(version)]
+        chosen, is_exact = (older[-1] if older else (series or known)[0]), bool(series)
     return EngineFlags.of(engine, chosen, tables[chosen], is_exact=is_exact)
 
 

@@ -14,6 +14,7 @@ from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.beside import AdapterRules, HostMemoryRules
 from gpufleet.domain.engine import (
     CardLimits,
     DroppedGeneration,
@@ -22,7 +23,6 @@ from gpufleet.domain.engine import (
     EngineGeneration,
     EngineProfile,
     FormatSupport,
-    HostBuild,
     Implemented,
     MemoryEra,
 )
@@ -123,8 +123,9 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
         splits_by_layer=bool(table.get("splits_by_layer", False)),
         architectures=_implemented(table.get("architectures")),
-        hosts=tuple(_host(row) for row in table.get("hosts", ())),
         generations=tuple(_generation(row) for row in table.get("generations", ())),
+        adapters=_adapters(table.get("adapters")),
+        host_memory=_host_memory(table.get("host_memory")),
     )
 
 
@@ -165,14 +166,25 @@ def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
         return DroppedGeneration(row["generation"], row["until"], row["why"], row["source"])
 
 
-def _host(row: Mapping[str, Any]) -> HostBuild:
-    with _inside("hosts"):
-        return HostBuild(row["architecture"], row["image"], row["since"], row["source"])
-
-
 def _generation(row: Mapping[str, Any]) -> EngineGeneration:
     with _inside("generations"):
-        return EngineGeneration(row["name"], row.get("oldest"), row.get("newest"), row["source"])
+        bounds = {name: row.get(name) for name in ("oldest", "newest", "first", "last")}
+        return EngineGeneration(row["name"], source=row["source"], asked_by=row.get("asked_by", ""), **bounds)
+
+
+def _adapters(table: Mapping[str, Any] | None) -> AdapterRules | None:
+    if table is None:
+        return None
+    with _inside("adapters"):
+        lists = {name: tuple(table.get(name, ())) for name in ("ranks", "lacks")}
+        return AdapterRules(**{"since": table["since"], "source": table["source"], **table, **lists})
+
+
+def _host_memory(table: Mapping[str, Any] | None) -> HostMemoryRules | None:
+    if table is None:
+        return None
+    with _inside("host_memory"):
+        return HostMemoryRules(table["source"], table.get("weights_since"), table.get("kv_since"))
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

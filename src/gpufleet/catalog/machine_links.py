@@ -8,7 +8,8 @@ from gpufleet.catalog.query import resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.network import Network
-from gpufleet.optimize.links import largest_machine, link_of_instance, pcie_bytes_per_s, usual_link
+from gpufleet.optimize.links import largest_machine, link_of_instance, usual_link
+from gpufleet.performance.host_link import pcie_bytes_per_s
 
 
 def gpus_of_machine(tables: Catalog, gpu: Accelerator, instance: str | None) -> int:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from gpufleet.catalog.table_files import SHIPPED, toml_of
-from gpufleet.domain.own_stack import TIMES, Spreads
+from gpufleet.domain.own_stack import STEP, TIMES, Spreads
 
 SPREADS = SHIPPED / "calibration" / "own_stacks.toml"
 
 
 @lru_cache(maxsize=1)
 def load_spreads() -> Mapping[str, Spreads]:
-    """Spreads by time: those of TPOT and of TTFT."""
+    """Spreads by time: those of TPOT, of TTFT, and of a step of training."""
     table = toml_of(SPREADS)
-    return {time: Spreads(**table[time]) for time in TIMES}
+    return {time: Spreads(**table[time]) for time in (*TIMES, STEP)}

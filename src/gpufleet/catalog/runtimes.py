@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from gpufleet.catalog.engine_eras import RELEASE
+from gpufleet.catalog.engine_images import engine_images
+from gpufleet.catalog.engines import named_version
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.domain.accelerator import Accelerator
@@ -16,7 +21,6 @@ from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.provenance import Sourced
 
 EVERY_ENGINE, FOR_ALL_OTHERS = "all", "transformers"
-FIGURES = ("launch_s", "reserve_bytes", "hidden_copies")
 COPIES = ("mlp", "scores", "convolved")
 
 
@@ -31,7 +35,10 @@ def _runtimes_in(overlay: str | None) -> Mapping[str, Runtime]:
 
 
 def find_runtime(name: str) -> Runtime:
-    """The runtime of this name or alias, in any case: 'ft' is FasterTransformer."""
+    """The runtime of this name or alias, in any case: 'ft' is FasterTransformer; of a version in 'tei==1.9.3'."""
+    alone, version = named_version(name, None)
+    if version is not None:
+        return of_version(find_runtime(alone or ""), version)
     runtimes = load_runtimes()
     names = {alias.casefold(): key for key, each in runtimes.items() for alias in (key, *each.aliases)}
     asked, known = name.strip().casefold(), ", ".join(sorted(runtimes))
@@ -43,6 +50,13 @@ def find_runtime(name: str) -> Runtime:
             "encoders are planned with one engine at a time", found=name, expected=f"one of {known}", hint=hint
         )
     raise UnknownName("engine of encoders", name, runtimes, hint=f"Encoders run in: {known}.")
+
+
+def of_version(runtime: Runtime, version: str) -> Runtime:
+    """A runtime of the version that was asked for: its flags and its image; what is timed is not told by version."""
+    if re.fullmatch(RELEASE, version, re.ASCII) is None:
+        raise UsageError(f"not a version of {runtime.title}", found=version, expected="numbers, such as 1.9.3")
+    return replace(runtime, version=version)
 
 
 def chosen_runtime(
@@ -106,10 +120,12 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         families=tuple(table.get("families", ())),
         usual=usual_from(table["usual"]) if "usual" in table else None,
         unfused=unfused_from(table.get("unfused", {})),
-        images={str(key): str(image) for key, image in table.get("images", {}).items()},
+        images=engine_images(name),
         least_compute_capability=table.get("least_compute_capability"),
         hosts=tuple(table.get("hosts", ())),
-        **{key: sourced(table[key]) for key in FIGURES},
+        launch_s=sourced(table["launch_s"]),
+        reserve_bytes=sourced(table["reserve_bytes"]),
+        hidden_copies=sourced(table["hidden_copies"]),
     )
 
 

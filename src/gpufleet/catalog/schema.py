@@ -88,6 +88,8 @@ ACCELERATOR_KEYS = frozenset(
         "driver_source",
         "peer_to_peer",
         "peer_to_peer_source",
+        "host_gb_per_s_per_direction",
+        "host_source",
         "marketed_memory_gb",
         "memory_type",
         "bandwidth_gb_per_s",
@@ -330,6 +332,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
     link = number(place, "link_gb_per_s_per_direction", table.get("link_gb_per_s_per_direction"))
     l2 = number(place, "l2_mib", table.get("l2_mib"))
     driver = number(place, "driver_mib", table.get("driver_mib"))
+    host = number(place, "host_gb_per_s_per_direction", table.get("host_gb_per_s_per_direction"))
     return Accelerator(
         name=name,
         vendor=text(place, "vendor", table.get("vendor")),
@@ -352,6 +355,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         host_architecture=table.get("host_architecture", USUAL_HOST),
         driver_bytes=None if driver is None else driver * MIB,
         peer_to_peer=bool(table.get("peer_to_peer", True)),
+        host_bytes_per_s=None if host is None else host * GIGA,
     )
 
 

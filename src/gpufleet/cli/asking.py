@@ -110,6 +110,7 @@ def gathered_value(parameter: inspect.Parameter, values: Mapping[str, Any]) -> A
 def option(row: Word[Any]) -> inspect.Parameter:
     """A word as an option that Typer understands."""
     takes: Any = row.kind.takes if row.is_needed else TAKES.get(row.kind.takes, row.kind.takes)
+    takes = Optional[bool] if takes is bool and row.default is None else takes  # noqa: UP045
     is_shown = row.kind.takes is bool or row.shows_default
     default = inspect.Parameter.empty if row.is_needed else row.default if is_shown else None
     annotation = Annotated[takes, about(row), row.kind.file]
@@ -120,7 +121,8 @@ def about(row: Word[Any]) -> Any:
     """What Typer is told of a word: its flags, and what the help page says of it."""
     if row.is_argument:
         return typer.Argument(metavar=row.kind.metavar, help=row.says)
-    flags = [row.flag, *([row.singular] if row.singular else [])]
+    named = f"{row.flag}/--no-{row.flag[2:]}" if row.is_negated else row.flag
+    flags = [named, *([row.singular] if row.singular else [])]
     bounds = row.bounds if row.kind.takes in (int, float) else None
     least, most = (None, None) if bounds is None else (bounds.least, None if bounds.most == math.inf else bounds.most)
     return typer.Option(
@@ -138,7 +140,9 @@ def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: 
     from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
-    said = WorkloadFile({name: as_said(value) for name, value in values.items() if is_said(value)})
+    said = WorkloadFile(
+        {name: as_said(value) for name, value in values.items() if is_said(value) or is_negation(rows.get(name), value)}
+    )
     liked = {name for name, row in rows.items() if parameter_of(row) in names_preferred(context)}
     preferred = said.only({name for name in liked if rows[name].preferred is not None})
     return Typed(said.without(*liked), preferred, frozenset(n for n, row in rows.items() if is_unsaid(row, context)))
@@ -147,6 +151,11 @@ def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: 
 def is_said(value: object) -> bool:
     """Whether a value says anything: zero does, an empty list and a switch that does not stand do not."""
     return bool(value) or type(value) in (int, float)
+
+
+def is_negation(row: Word[Any] | None, value: object) -> bool:
+    """Whether a value says of a word that it does not hold."""
+    return value is False and row is not None and row.default is None
 
 
 def is_unsaid(row: Word[Any], context: typer.Context) -> bool:
@@ -159,4 +168,4 @@ def as_said(value: bool | int | str | list[str]) -> Said:
     """A value as Typer gives it, as it would be written in a file."""
     if isinstance(value, list):
         return tuple(words(value))
-    return STANDS if value is True else str(value)
+    return {True: STANDS, False: "no"}[value] if isinstance(value, bool) else str(value)

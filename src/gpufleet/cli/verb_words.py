@@ -59,6 +59,7 @@ class Word:
     suffix: str
     is_needed: bool
     may_be_file: bool
+    negation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ def word_of(parameter: Any, kind: Any, use: FileUse | None) -> Word:
         metavar.partition(".")[2],
         parameter.required,
         use is FileUse.MAYBE_READ,
+        next(iter(getattr(parameter, "secondary_opts", ())), None),
     )
 
 
@@ -182,7 +184,7 @@ def line_of(question: Question, said: Mapping[str, object], output: str) -> Line
     for word in question.words:
         if word.flag is not None and word.name in arguments:
             is_bare = word.takes is Takes.FLAG
-            line.arguments.extend(word.flag if is_bare else f"{word.flag}={text}" for text in arguments[word.name])
+            line.arguments.extend(text if is_bare else f"{word.flag}={text}" for text in arguments[word.name])
     places = [arguments.get(word.name, []) for word in question.words if word.flag is None]
     if any(not before and after for before, after in pairwise(places)):
         missing = next(word for word in question.words if word.flag is None and word.name not in arguments)
@@ -196,7 +198,8 @@ def texts_of(word: Word, value: object, line: Line) -> list[str]:
     if word.takes in (Takes.FLAG, Takes.WRITTEN):
         if not isinstance(value, bool):
             raise UsageError(f"cannot read {word.name}", found=value, expected="true or false")
-        return [f"{word.name}.{word.suffix}"] if value else []
+        stands = word.flag if word.takes is Takes.FLAG else f"{word.name}.{word.suffix}"
+        return [text for text in (stands if value else word.negation,) if text]
     if isinstance(value, list) and not word.is_list:
         raise UsageError(f"cannot read {word.name}", found=value, expected="one value, not a list")
     return [text_of(word, each, line) for each in (value if isinstance(value, list) else [value])]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from gpufleet.deploy.languages import shell_command
-from gpufleet.deploy.launch import NO_CHECKPOINT
+from gpufleet.deploy.launch import NO_CHECKPOINT, version_notes
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.engine_flags import EngineFlags
@@ -62,6 +62,11 @@ class EncoderReplica:
         return self.checkpoint or f"{NO_CHECKPOINT}/{self.model.name}"
 
     @property
+    def image(self) -> str:
+        """The container image of the engine's version for this GPU; its name alone where none is known."""
+        return self.runtime.image_on(self.gpu) or self.runtime.name
+
+    @property
     def pass_tokens(self) -> int:
         """Tokens of a full pass, and of the longest text at least."""
         longest = 0 if self.tower.is_stretchable else self.tower.max_tokens
@@ -84,8 +89,7 @@ class EncoderDialect:
 
 def text_embeddings_words(r: EncoderReplica) -> Words:
     """The image of the GPU's compute capability; --max-batch-tokens bounds a pass."""
-    image = r.runtime.images[r.gpu.compute_capability or ""]
-    words = [["docker", "run", *r.docker_gpus], ["-p", "8080:80"], [image], ["--model-id", r.loaded_from]]
+    words = [["docker", "run", *r.docker_gpus], ["-p", "8080:80"], [r.image], ["--model-id", r.loaded_from]]
     words += [["--dtype", DTYPES[r.weights]], ["--max-batch-tokens", str(r.pass_tokens)]]
     many = [["--max-client-batch-size", f"{r.batch:.0f}"]] if r.batch > CLIENT_BATCH else []
     return [*words, *many]
@@ -95,9 +99,8 @@ def infinity_words(r: EncoderReplica) -> Words:
     """The image of the GPU's vendor; --batch-size bounds a pass."""
     is_amd = r.gpu.vendor == "amd"
     devices = [OF_AMD] if is_amd else [r.docker_gpus, ["-p", "7997:7997"]]
-    image = "michaelf34/infinity:latest-rocm" if is_amd else "michaelf34/infinity:latest"
     own = [["--engine", "torch"], ["--compile"], ["--no-bettertransformer"]] if is_amd else []
-    start = [["docker", "run"], *devices, [image, "v2"], ["--model-id", r.loaded_from]]
+    start = [["docker", "run"], *devices, [r.image, "v2"], ["--model-id", r.loaded_from]]
     return [*start, ["--dtype", DTYPES[r.weights]], ["--batch-size", f"{r.batch:.0f}"], ["--port", "7997"], *own]
 
 
@@ -112,7 +115,7 @@ def faster_whisper_words(r: EncoderReplica) -> Words:
     kind = compute_type(r.weights, computes_bf16=r.gpu.computes("bf16"))
     if r.is_service:
         start = [["docker", "run", *r.docker_gpus], ["-p", "8000:8000"], ["-e", f"WHISPER__COMPUTE_TYPE={kind}"]]
-        return [*start, ["ghcr.io/speaches-ai/speaches:latest-cuda"]]
+        return [*start, [r.image]]
     words = [["whisper-ctranslate2", "audio.mp3"], ctranslate2_model(r), ["--device", "cuda"], ["--compute_type", kind]]
     batched = [["--batched", "True"], ["--batch_size", f"{r.batch:.0f}"]] if r.batch > 1 else []
     return [*words, ["--beam_size", str(r.beams)], *batched]
@@ -172,11 +175,17 @@ def encoder_launch(replica: EncoderReplica) -> Launch | None:
     return Launch(
         engine=replica.runtime.title,
         documented=dialect.documented,
+        image=replica.runtime.image_on(replica.gpu),
         command=shell_command(words),
         arguments=words,
         groups=[len(group) for group in groups],
         replicas_per_machine=replica.replicas_per_machine,
-        notes=[*checkpoint_notes(replica, words), *dialect.notes(replica), *neighbour_notes(replica)],
+        notes=[
+            *checkpoint_notes(replica, words),
+            *dialect.notes(replica),
+            *version_notes(replica.runtime.title, replica.flags),
+            *neighbour_notes(replica),
+        ],
     )
 
 

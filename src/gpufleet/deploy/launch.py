@@ -5,24 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from gpufleet.deploy.beside import adapter_notes, sglang_flags, tensorrt_llm_lines, vllm_flags
 from gpufleet.deploy.drafts import draft_notes, sglang_drafts, tensorrt_llm_drafts, vllm_drafts
 from gpufleet.deploy.languages import shell_command
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import EngineProfile, ServedAs
 from gpufleet.domain.engine_flags import EngineFlags
+from gpufleet.domain.engine_images import EngineImages
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
 
 SIXTEEN_BITS = (BF16.name, FP16.name)
+UNCHUNKED = -1
 NO_CHECKPOINT = "path/to"
+USUAL_HOST = "x86_64"
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 OPTIONS_FILE = "extra-llm-api-options.yaml"
 CACHE_OF_VLLM = {"fp8": "fp8", "bf16": "bfloat16", "fp16": "float16"}
 CACHE_OF_SGLANG = {"fp8": "fp8_e4m3", "bf16": "bf16"}
 CACHE_OF_TENSORRT_LLM = ("fp8", "int8")
+
+WITH_DASHES = {
+    "tool_call_parser": "--tool-call-parser",
+    "reasoning_parser": "--reasoning-parser",
+    "chat_template": "--chat-template",
+}
+TOLD_FLAGS: Mapping[str, Mapping[str, str]] = {
+    "vllm": WITH_DASHES,
+    "sglang": WITH_DASHES,
+    "tensorrt-llm": {
+        "tool_call_parser": "--tool_parser",
+        "reasoning_parser": "--reasoning_parser",
+        "chat_template": "--chat_template",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -33,8 +54,8 @@ class Replica:
     that several have. `stored` is its own format, `weights` what runs.
     `sequences` decode together at most, over all attention-DP groups; None leaves that to the engine.
     `memory_fraction` is of the device, for TensorRT-LLM of what is free once weights and buffers are taken.
-    `flags` are those of the engine's version, to which the command is held; None where no table has them.
-    `draft_checkpoint`: what a draft is loaded from, where it is not the model's own or the text.
+    `flags` are those of the engine's version, to which the command is held; None where no table has them. `images` are
+    those of the engine. `draft_checkpoint`: what a draft is loaded from, where it is not the model's own or the text.
     """
 
     model: str
@@ -49,11 +70,23 @@ class Replica:
     memory_fraction: float
     stands_for_shape: bool = False
     vendor: str = "nvidia"
+    generation: str = ""
     host_architecture: str = "x86_64"
     sequences: int | None = None
     replicas_per_machine: int | None = None
     flags: EngineFlags | None = None
+    images: EngineImages = EngineImages()
     draft_checkpoint: str | None = None
+
+    @property
+    def image(self) -> str | None:
+        """The container image of the engine's version for such a machine, where one is known."""
+        return self.images.image(self.engine.version, self.vendor, self.host_architecture, self.generation)
+
+    @property
+    def start(self) -> EngineStart:
+        """What somebody said of how the engine is started."""
+        return self.engine.start
 
     @property
     def sequences_per_group(self) -> int | None:
@@ -68,9 +101,11 @@ class Replica:
     @property
     def named_dtype(self) -> str | None:
         """The 16 or 32 bits that must be said: what the engine takes of itself is not sure, or not what is planned."""
+        if self.engine.told.dtype not in (None, "auto"):
+            return self.engine.told.dtype
         if self.stored.is_narrowed:
             return {"fp32": "float32", FP16.name: "float16"}.get(self.weights.base.name, "bfloat16")
-        return "float16" if self.is_widened_to_fp16 else None
+        return "float16" if self.is_widened_to_fp16 else self.engine.told.dtype
 
     @property
     def is_requantised(self) -> bool:
@@ -107,13 +142,20 @@ def _folded(precision: Precision) -> str:
 
 
 def command(start: list[str], flags: Mapping[str, object]) -> list[list[str]]:
-    """The words of a command in groups, a flag with its value: True stands alone, None and False are not said.
+    """The words of a command in groups, a flag with its values: True stands alone, None and False are not said.
 
     >>> command(["serve"], {"--tp": 2, "--mixed": True, "--seqs": None})
     [['serve'], ['--tp', '2'], ['--mixed']]
     """
     said = {flag: value for flag, value in flags.items() if value is not None and value is not False}
-    return [start, *([flag] if value is True else [flag, str(value)] for flag, value in said.items())]
+    return [start, *([flag, *words_of(value)] for flag, value in said.items())]
+
+
+def words_of(value: object) -> list[str]:
+    """The words after a flag."""
+    if value is True:
+        return []
+    return [str(each) for each in value] if isinstance(value, tuple) else [str(value)]
 
 
 def if_several(ranks: int) -> int | None:
@@ -128,6 +170,26 @@ def format_flags(r: Replica, cache: Mapping[str, str]) -> dict[str, str | None]:
         "--quantization": "fp8" if r.is_quantised_by_loading else None,
         "--dtype": r.named_dtype,
     }
+
+
+def told_flags(engine: EngineProfile) -> dict[str, object]:
+    """What is said beyond layout, limits and formats; vLLM calls tools by itself only where it is told to."""
+    flags: dict[str, object] = {flag: getattr(engine.told, word) for word, flag in TOLD_FLAGS[engine.name].items()}
+    is_to_choose = engine.name == "vllm" and engine.told.tool_call_parser is not None
+    return {**flags, "--enable-auto-tool-choice": is_to_choose} if engine.name == "vllm" else flags
+
+
+def refuse_untaken(engine: EngineProfile, told: ServedAs, known: EngineFlags | None) -> None:
+    """Refuse a word that the engine's version has no flag for, or a parser that it does not list."""
+    for word, value in ((word, getattr(told, word)) for word in WITH_DASHES if getattr(told, word) is not None):
+        flag = TOLD_FLAGS.get(engine.name, {}).get(word)
+        found = known.flag_of(flag) if known is not None and flag is not None else None
+        title = engine.title if known is None else f"{engine.title} {known.version}"
+        if found is None:
+            raise UsageError(f"{title} takes no {word.replace('_', ' ')}", found=value, expected="an engine that does")
+        if found.choices and value not in found.choices:
+            listed = f"{title} has: {', '.join(found.choices)}."
+            raise UnknownName(f"{word.replace('_', ' ')} of {title}", value, found.choices, hint=listed)
 
 
 def cache_word(r: Replica, cache: Mapping[str, str]) -> str | None:
@@ -158,9 +220,14 @@ def vllm_words(r: Replica) -> list[list[str]]:
         "--max-num-seqs": r.sequences_per_group,
         "--max-num-batched-tokens": r.step_tokens,
         "--gpu-memory-utilization": f"{r.memory_fraction:g}",
+        "--block-size": r.start.block_tokens,
+        "--enable-chunked-prefill": r.start.chunks_prompts,
+        "--no-enable-chunked-prefill": r.start.chunks_prompts is False,
+        "--enforce-eager": r.start.enforce_eager,
         **vllm_drafts(r.engine.drafts, r.draft_checkpoint),
     }
-    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **format_flags(r, CACHE_OF_VLLM)})
+    further = {**format_flags(r, CACHE_OF_VLLM), **vllm_flags(r.engine), **told_flags(r.engine)}
+    return command(["vllm", "serve", r.loaded_from(quantises=True)], {**flags, **further})
 
 
 def vllm_notes(r: Replica) -> list[str]:
@@ -192,12 +259,16 @@ def sglang_words(r: Replica) -> list[list[str]]:
         "--ep-size": if_several(r.layout.ep),
         "--context-length": r.longest_request_tokens,
         "--max-running-requests": r.sequences,
-        "--chunked-prefill-size": r.step_tokens,
+        "--chunked-prefill-size": UNCHUNKED if r.start.chunks_prompts is False else r.step_tokens,
+        "--max-prefill-tokens": r.start.max_step_tokens if r.start.chunks_prompts is False else None,
+        "--page-size": r.start.block_tokens,
+        "--disable-cuda-graph": r.start.enforce_eager,
         "--enable-mixed-chunk": bool(r.engine.figure("mixes_prompts", 0.0)),
         "--mem-fraction-static": f"{r.memory_fraction:g}",
         **sglang_drafts(r.engine.drafts, r.draft_checkpoint),
     }
-    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG)})
+    further = {**sglang_flags(r.engine, r.layout.num_devices), **told_flags(r.engine)}
+    return command(start, {**flags, **format_flags(r, CACHE_OF_SGLANG), **further})
 
 
 def sglang_notes(r: Replica) -> list[str]:
@@ -225,6 +296,7 @@ def tensorrt_llm_words(r: Replica) -> list[list[str]]:
         "--max_seq_len": r.longest_request_tokens,
         "--kv_cache_free_gpu_memory_fraction": f"{r.memory_fraction:g}",
         "--extra_llm_api_options": OPTIONS_FILE if tensorrt_llm_options(r) else None,
+        **told_flags(r.engine),
     }
     return command(["trtllm-serve", r.loaded_from(quantises=False)], flags)
 
@@ -235,11 +307,18 @@ def tensorrt_llm_options(r: Replica) -> str:
     A KV section of its own repeats the fraction.
     """
     lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
-    lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
+    is_cut = r.longest_request_tokens > r.step_tokens and r.start.chunks_prompts is not False
+    lines += ["enable_chunked_prefill: true"] if is_cut or r.start.chunks_prompts else []
+    lines += ["cuda_graph_config: null"] if r.start.enforce_eager else []
     lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
     lines += tensorrt_llm_drafts(r.engine.drafts, r.draft_checkpoint)
-    if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM:
-        lines += ["kv_cache_config:", f"  dtype: {r.kv.name}", f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+    lines += tensorrt_llm_lines(r.engine)
+    host_bytes = r.engine.beside.kv_bytes
+    cache = [f"  dtype: {r.kv.name}"] if r.names_cache_format and r.kv.name in CACHE_OF_TENSORRT_LLM else []
+    cache += [f"  tokens_per_block: {r.start.block_tokens}"] if r.start.block_tokens else []
+    if cache or host_bytes:
+        lines += ["kv_cache_config:", *cache, f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
+        lines += [f"  host_cache_size: {math.ceil(host_bytes / r.layout.num_devices)}"] if host_bytes else []
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -291,6 +370,7 @@ def launch(replica: Replica) -> Launch | None:
         engine=f"{replica.engine.title} ({replica.engine.version_era})",
         documented=dialect.documented,
         benchmark=dialect.benchmark,
+        image=replica.image,
         command=shell_command(word for group in groups for word in group),
         arguments=[word for group in groups for word in group],
         groups=[len(group) for group in groups],
@@ -301,19 +381,19 @@ def launch(replica: Replica) -> Launch | None:
             *checkpoint_notes(replica, groups[0][-1]),
             *host_notes(replica),
             *dialect.notes(replica),
+            *adapter_notes(replica.engine),
             *draft_notes(replica.engine.drafts, replica.engine.name, replica.draft_checkpoint),
-            *version_notes(replica),
+            *version_notes(replica.engine.title, replica.flags),
             *neighbour_notes(replica),
         ],
     )
 
 
-def version_notes(replica: Replica) -> list[str]:
+def version_notes(title: str, flags: EngineFlags | None) -> list[str]:
     """That the flags are those of another version than the one that was asked for."""
-    flags = replica.flags
     if flags is None or flags.is_exact:
         return []
-    return [f"Flags are those of {replica.engine.title} {flags.version}, the nearest version that is known"]
+    return [f"Flags are those of {title} {flags.version}, the nearest version that is known"]
 
 
 def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
@@ -328,8 +408,8 @@ def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
 def host_notes(replica: Replica) -> list[str]:
     """The image for machines whose CPU is none of x86, and the version that it begins with."""
     host = replica.host_architecture
-    built = [build for build in replica.engine.hosts if build.architecture == host]
-    return [f"The machine's CPU is {host}: {build.image} has a build for it from {build.since} on" for build in built]
+    built = None if host == USUAL_HOST else replica.images.first(replica.vendor, host)
+    return [f"The machine's CPU is {host}: {built[0]} has a build for it from {built[1]} on"] if built else []
 
 
 def neighbour_notes(replica: Replica) -> list[str]:

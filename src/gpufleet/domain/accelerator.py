@@ -20,8 +20,9 @@ class Accelerator:
     code runs on it (developer.nvidia.com/cuda-gpus), None for others; `host_architecture` of the CPU that it comes
     with (arm64: Grace, Graviton). `driver_bytes` is what the driver keeps of `memory_bytes` before a program starts;
     None where nobody logged it. `peer_to_peer`: whether devices of a machine reach each other over PCIe without the
-    host; drivers of consumer cards and some hosts forbid it. `slice_of` names the GPU that a fraction is of,
-    `slice_ratio` is its share.
+    host; drivers of consumer cards and some hosts forbid it. `host_bytes_per_s`: what it reads of the host's memory in
+    one direction, all GPUs of the host at once; None: what its PCIe slot carries. `slice_of` names the GPU that a
+    fraction is of, `slice_ratio` is its share.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Accelerator:
     host_architecture: str = "x86_64"
     driver_bytes: float | None = None
     peer_to_peer: bool = True
+    host_bytes_per_s: float | None = None
     slice_of: str | None = None
     slice_ratio: float = 1.0
 

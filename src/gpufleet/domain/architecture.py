@@ -213,7 +213,7 @@ class Draft:
 
     `model` proposes one token in each of its passes; None where text that was there before is looked up. Where it
     `shares_vocabulary` the model lends it embedding and head, and where it `shares_format` it is kept in the format of
-    the model's weights, else in 16 bits.
+    the model's weights, else in its own.
     """
 
     method: str
@@ -230,9 +230,10 @@ class Architecture:
     `vector_params` the final norm and a head bias. `embedding_width` is the width of one token's embedding where it
     differs from the hidden size (OPT-350M). `residual_streams` copies of the hidden state run beside each other
     (hyper-connections of DeepSeek-V4). `is_assumed` marks a family that is only read by its usual fields. `notes` say
-    what was left out or assumed; `images` are those of a question's prompts. `num_predictors` are modules of the
-    checkpoint that predict tokens beyond the next, `draft` what an engine drafts with. The order of blocks is not kept:
-    layers are interchangeable for counting.
+    what was left out or assumed; `images` are those of a question's prompts, `max_model_len` the tokens of the longest
+    request for which its engine is started (None: for what is asked). `num_predictors` are modules of the checkpoint
+    that predict tokens beyond the next, `draft` what an engine drafts with. The order of blocks is not kept: layers are
+    interchangeable for counting.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Architecture:
     notes: tuple[str, ...] = ()
     vision: VisionTower | None = None
     images: PromptImages | None = None
+    max_model_len: int | None = None
     residual_streams: int = 1
     is_assumed: bool = False
     num_predictors: int = 0
@@ -267,6 +269,11 @@ class Architecture:
             raise ValueError(f"architecture: {self.num_layers} layers is more than {MAX_LAYERS}")
 
     @property
+    def taken_tokens(self) -> int:
+        """Tokens of the longest request that is taken: of the context, or what the engine is started for."""
+        return self.max_context_tokens if self.max_model_len is None else self.max_model_len
+
+    @property
     def num_layers(self) -> int:
         """Layers of all blocks."""
         return sum(block.count for block in self.blocks)
@@ -280,6 +287,11 @@ class Architecture:
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(block.feed_forward, MixtureOfExperts) for block in self.blocks)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether every layer is attention of keys and values, and a dense feed-forward part."""
+        return not self.is_moe and all(isinstance(block.mixer, Attention) for block in self.blocks)
 
     @property
     def num_heads(self) -> int:

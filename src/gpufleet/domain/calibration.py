@@ -284,6 +284,13 @@ class StreamFormula:
 
 
 @dataclass(frozen=True)
+class HostReadFormula:
+    """The share of its peak that the link to host memory reaches where kernels read weights, or copies KV, over it."""
+
+    link_ratio: Sourced
+
+
+@dataclass(frozen=True)
 class HostExchangeFormula:
     """What an exchange takes that passes the memory of the host: a start, and a share of the link.
 
@@ -359,6 +366,7 @@ class Formulas:
     routing: RoutingFormula
     handover: HandoverFormula
     host_exchange: HostExchangeFormula
+    host_read: HostReadFormula
 
 
 @dataclass(frozen=True, eq=False)

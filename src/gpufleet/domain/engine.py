@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
+from gpufleet.domain.beside import NOTHING_BESIDE, AdapterRules, Beside, HostMemoryRules
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.speculation import Speculation
 from gpufleet.provenance import Sourced
@@ -16,18 +19,30 @@ CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 NORM, ATTENTION, ACTIVATION = "norm", "attention", "activation"
 """What writes the input of a product."""
 
+LOAD_SLOPE = "load_slope"
+"""How many times e-fold more a step takes, as its user measured, for e times the sequences."""
+
 OF_DRAFTS = ("verified_tokens", "draft_passes", "accepted_length")
 """Tokens of a sequence that a step works on where an engine drafts, passes of the draft, tokens that it yields."""
 
 STEP_LIMITS = ("small_card_prefill_budget_tokens", "profiled_chunk_tokens")
 """Tokens of a step that an engine which is not told chooses by its card or its version."""
 
+GRAPHS = (
+    "graphed_context_tokens",
+    "piece_graph_tokens",
+    "decode_graph_tokens",
+    "dp_graph_bytes",
+    "wide_dp_graph_bytes",
+)
+"""For which steps an engine records CUDA graphs, and what these keep."""
+
 
 PACES = (
     (
         "tpot",
         ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "reduction_overhead_s", "sequence_overhead_s",
-         "eager_kernel_s"),
+         "eager_kernel_s", "eager_expert_s", "host_sequence_s", "prefill_mixing_ratio"),
         ("tpot_log_low", "tpot_log_high"),
     ),
     (
@@ -119,22 +134,18 @@ class DroppedGeneration:
 
 
 @dataclass(frozen=True)
-class HostBuild:
-    """The container image of an engine for machines with CPUs of `architecture`, in versions from `since` on."""
-
-    architecture: str
-    image: str
-    since: str
-    source: str
-
-
-@dataclass(frozen=True)
 class Implemented:
-    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
+    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`.
+
+    `later`: those that its version surely lacks, with the first version that has them; where it `falls_back`, it may
+    run models of the usual shape without code of its own.
+    """
 
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     source: str = ""
+    later: Mapping[str, str] = field(default_factory=dict)
+    falls_back: bool = False
 
     def __post_init__(self) -> None:
         if self.has and self.lacks:
@@ -149,13 +160,30 @@ class Implemented:
 class EngineGeneration:
     """One of several engines in releases of one program, of which a build may be asked for another than its own.
 
-    `oldest` and `newest` are the releases that have it by default; None: no end.
+    `oldest` and `newest` are the releases that have it by default, `first` and `last` those that have it at all; None:
+    no end. `asked_by` is what asks a release for it whose default it is not.
     """
 
     name: str
     oldest: str | None
     newest: str | None
     source: str
+    first: str | None = None
+    last: str | None = None
+    asked_by: str = ""
+
+
+@dataclass(frozen=True)
+class ServedAs:
+    """What an engine is told beside its limits: it changes no figure but which 16 bits are computed in.
+
+    `dtype` is 'bfloat16', 'float16' or 'auto', `chat_template` a file that the server reads.
+    """
+
+    dtype: str | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    chat_template: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +197,11 @@ class EngineProfile:
     checkpoints of a weight format, `fused_quantisation` what writes its result in the format that the next product
     takes (else a kernel of its own quantises it), `generations` the engines of which a build may be asked for another
     than its own, `newest_version` the newest that anything was measured of; None where
-    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU;
-    `hosts` its images for other CPUs than x86; `drafts` says how it drafts tokens, where it does. `splits_by_layer`:
-    over several GPUs it gives each a run of layers, unless told otherwise, which work one after the other.
+    engines are known by year; `version` is the one that was asked for, `own` what its user measured of it on a GPU,
+    `start` how it is started, `told` what it serves in and with; `drafts` how it drafts tokens, where it does.
+    `splits_by_layer`: over several GPUs it gives each a run of layers, unless told otherwise, which work one after the
+    other. `beside` is what it was told to keep beside a model, by the rules of `adapters` and `host_memory`; None: it
+    serves no adapters, or keeps nothing there.
     """
 
     name: str
@@ -205,10 +235,14 @@ class EngineProfile:
     dropped: tuple[DroppedGeneration, ...] = ()
     splits_by_layer: bool = False
     architectures: Implemented = Implemented()
-    hosts: tuple[HostBuild, ...] = ()
     generations: tuple[EngineGeneration, ...] = ()
     version: str | None = None
     own: OwnStack | None = None
+    start: EngineStart = EngineStart()
+    told: ServedAs = ServedAs()
+    adapters: AdapterRules | None = None
+    host_memory: HostMemoryRules | None = None
+    beside: Beside = NOTHING_BESIDE
     drafts: Speculation | None = None
 
     def with_native_sampler(self) -> EngineProfile:
@@ -220,28 +254,52 @@ class EngineProfile:
         """A fitted constant by name; KeyError is our bug, not the user's."""
         return self.constants[name].value
 
-    def started_with(
-        self,
-        max_batch: int | None = None,
-        max_step_tokens: int | None = None,
-        memory_fraction: float | None = None,
-        mixes_prompts: bool = False,
-    ) -> EngineProfile:
-        """The engine started or built for stated sequences and tokens of a step, whatever the card; None: its default.
+    def started_with(self, start: EngineStart) -> EngineProfile:
+        """The engine started or built as stated, whatever the card; what is not stated is its default.
 
-        It sets memory aside for them: activations of a step, logits and sampling of every sequence. It keeps to a
-        stated `memory_fraction`. `mixes_prompts` lets prompts and decoding share steps where it would part them.
+        It sets memory aside for sequences and tokens of a step: activations, logits and sampling of every sequence.
         """
-        stated = {"small_card_max_batch": max_batch, **dict.fromkeys(STEP_LIMITS, max_step_tokens)}
+        tokens = start.max_step_tokens
+        stated = {"small_card_max_batch": start.max_batch, **dict.fromkeys(STEP_LIMITS, tokens)}
         own = {n: replace(self.constants[n], value=float(v)) for n, v in stated.items() if v and n in self.constants}
         limited = replace(
             self,
-            max_batch=max_batch or self.max_batch,
-            prefill_budget_tokens=max_step_tokens or self.prefill_budget_tokens,
+            start=start,
+            max_batch=start.max_batch or self.max_batch,
+            prefill_budget_tokens=tokens or self.prefill_budget_tokens,
+            kv_block_tokens=start.block_tokens or self.kv_block_tokens,
             constants={**self.constants, **own},
         )
-        mixing = limited.mixing_prompts() if mixes_prompts else limited
-        return mixing if memory_fraction is None else mixing.keeping_to(memory_fraction)
+        limited = limited if start.chunks_prompts is None else limited.chunking(start.chunks_prompts)
+        limited = limited.without_graphs() if start.enforce_eager else limited
+        limited = limited.mixing_prompts() if start.mixes_prompts else limited
+        return limited if start.memory_fraction is None else limited.keeping_to(start.memory_fraction)
+
+    def chunking(self, chunks_prompts: bool) -> EngineProfile:
+        """The engine with prompts cut over several steps, beside decoding, or with each whole in one step.
+
+        An engine that cuts none takes any one context that is longer than its budget. Engines that cut by default, as
+        vLLM's V1 does, let a prompt wait until a step has room for all of it (v1/core/sched/scheduler.py), others need
+        no rule for that. SGLang has another budget then (--max-prefill-tokens).
+        """
+        cuts = self.figure("whole_context", 0.0) <= 0
+        if chunks_prompts:
+            return self if cuts else self.with_figures(whole_context=0.0).mixing_prompts()
+        budget = int(self.figure("unchunked_step_tokens", self.prefill_budget_tokens))
+        waits = {"awaits_whole_room": 1.0} if cuts else {}
+        whole = self.with_figures(whole_context=1.0, chunk_above_tokens=math.inf, **waits)
+        return whole if self.start.max_step_tokens else replace(whole, prefill_budget_tokens=budget)
+
+    def without_graphs(self) -> EngineProfile:
+        """The engine that records no CUDA graphs: the host launches every kernel of every step."""
+        none = exactly(self.graph_bytes, 0.0)
+        return replace(self.with_figures(**dict.fromkeys(GRAPHS, 0.0)), graph_bytes=none)
+
+    def with_figures(self, **figures: float) -> EngineProfile:
+        """The engine with figures that its start decides."""
+        unknown = Sourced(0.0, "", "how the engine is started")
+        own = {name: exactly(self.constants.get(name, unknown), value) for name, value in figures.items()}
+        return replace(self, constants={**self.constants, **own})
 
     def drafting(self, how: Speculation, accepted: Sourced) -> EngineProfile:
         """The engine with tokens drafted in each step, which then yields `accepted`, its own included."""
@@ -258,9 +316,16 @@ class EngineProfile:
 
     def mixing_prompts(self) -> EngineProfile:
         """The engine with prompts and decoding in the same steps, in which clients fall out of step."""
-        figures = {"mixes_prompts": 1.0, "synchrony_ratio": 0.0}
-        own = {name: exactly(self.constants[name], value) for name, value in figures.items() if name in self.constants}
-        return replace(self, constants={**self.constants, **own})
+        return self.with_figures(mixes_prompts=1.0, synchrony_ratio=0.0)
+
+    def keeping_beside(self, beside: Beside) -> EngineProfile:
+        """The engine with adapters, or weights or KV cache in host memory; with adapters steps are as slow as stated.
+
+        Adapters that nobody timed make no step faster, and may slow it as far as published runs were slowed.
+        """
+        parts = ["prefill_mixing_ratio", *(part for _, of_time, _ in PACES for part in of_time)]
+        slower = scaled(self.constants, parts, 1 + beside.lora_slowdown) if beside.lora_slowdown else {}
+        return replace(self, beside=beside, constants={**self.constants, **slower})
 
     def paced(self, model: str, layout: str) -> EngineProfile:
         """The engine as its user measured it with this model in this layout, on the GPU where he did.
@@ -272,8 +337,10 @@ class EngineProfile:
         for time, parts, ends in PACES:
             fitted = self.own.times.get(time) if self.own else None
             if fitted is not None:
-                factor, narrower = fitted.factor_of(model, layout).ratio, fitted.range_ratio(model, layout)
-                own = {**own, **scaled(own, parts, factor), **scaled(own, ends, narrower)}
+                factor, narrower = fitted.factor_of(model, layout), fitted.range_ratio(model, layout)
+                own = {**own, **scaled(own, parts, factor.ratio), **scaled(own, ends, narrower)}
+                if time == "tpot" and factor.slope:
+                    own[LOAD_SLOPE] = exactly(own["decode_scale_ratio"], factor.slope)
         return replace(self, constants=own)
 
     def keeping_to(self, memory_fraction: float) -> EngineProfile:

@@ -23,6 +23,11 @@ LABELS = {
     "w8a16": "int8_wo",
     "w8a8": "int8",
 }
+DTYPES = {
+    **dict.fromkeys(("bfloat16", "bf16"), "bfloat16"),
+    **dict.fromkeys(("float16", "fp16", "half"), "float16"),
+    "auto": "auto",
+}
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 OWN, AWQ = "own", "awq"
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
@@ -90,6 +95,27 @@ def kv_format(label: str) -> Precision:
     if label.lower() not in KV_FORMATS:
         raise UnknownName("KV precision", label, KV_FORMATS, hint=f"Known: {', '.join(KV_FORMATS)}.")
     return PRECISIONS[label.lower()]
+
+
+def half_of(dtype: str | None) -> Precision | None:
+    """The 16 bits that an engine told this dtype computes in; None where it takes those of the checkpoint.
+
+    >>> half_of("float16").name, half_of("auto")
+    ('fp16', None)
+    """
+    return None if dtype is None else {"bfloat16": BF16, "float16": FP16}.get(dtype)
+
+
+def dtype_named(label: str | None) -> str | None:
+    """The dtype of that name, as engines say it.
+
+    >>> dtype_named("BF16"), dtype_named("half"), dtype_named(None)
+    ('bfloat16', 'float16', None)
+    """
+    if label is None or label.lower() in DTYPES:
+        return label and DTYPES[label.lower()]
+    hint = f"Known: {', '.join(dict.fromkeys(DTYPES.values()))}; 32 bits are asked for by --precision fp32."
+    raise UnknownName("dtype", label, DTYPES, hint=hint)
 
 
 def kv_precision(weights: WeightFormat, engine: EngineProfile) -> Precision:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.engine_images import EngineImages
 from gpufleet.provenance import Grade, Sourced
 from gpufleet.records import dataclass
 
@@ -102,7 +102,8 @@ class Runtime:
     """Judgements about one runtime; every constant comes from `data/runtimes/<name>.toml` with its source.
 
     It runs models of `families` (empty: of all) on devices of `vendors`; of NVIDIA's from `least_compute_capability` on
-    and, where it comes in images, those that `images` has one for; beside CPUs of `hosts` (empty: all). A pass takes
+    and, where it comes in images, those that `images` has one for in
+    the `version` that was asked for, or the newest; beside CPUs of `hosts` (empty: all). A pass takes
     the longer of its kernels and of `launch_s` per kernel, which is the host's time. Attention is one kernel for head
     sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and less, but for `unfused`. `passes_range` is of
     models that write no answer, `answers_range` of those that do; `speech` None: not made to transcribe.
@@ -126,7 +127,8 @@ class Runtime:
     families: tuple[str, ...] = ()
     usual: Usual | None = None
     unfused: Unfused = Unfused()
-    images: Mapping[str, str] = field(default_factory=dict)
+    images: EngineImages = EngineImages()
+    version: str | None = None
     least_compute_capability: float | None = None
     hosts: tuple[str, ...] = ()
 
@@ -143,9 +145,13 @@ class Runtime:
         if gpu.vendor not in self.vendors or not self.runs_beside(gpu.host_architecture):
             return False
         if gpu.compute_capability is None:
-            return not self.images
+            return not self.images.capabilities
         is_new = self.least_compute_capability is None or float(gpu.compute_capability) >= self.least_compute_capability
-        return is_new and (not self.images or gpu.compute_capability in self.images)
+        return is_new and (not self.images.capabilities or self.image_on(gpu) is not None)
+
+    def image_on(self, gpu: Accelerator) -> str | None:
+        """The container image for this device, where one is known."""
+        return self.images.image(self.version, gpu.vendor, gpu.host_architecture, gpu.compute_capability)
 
     def running(self, family: str, gpu: Accelerator) -> Runtime:
         """The same as it runs this family on this device: with its attention in one kernel, or in several."""

@@ -15,7 +15,8 @@ class RequestClass:
     """Requests of one kind: their rate, lengths, objectives, and what a prefix cache saves them.
 
     `cached_ratio` is the share of prompt tokens that the cache holds already: they are not prefilled.
-    `shared_ratio` is the share whose KV all requests hold together, once.
+    `shared_ratio` is the share whose KV all requests hold together, once. An engine refuses requests of more than
+    `most_tokens`; None: it is started for all that are planned for.
     """
 
     name: str
@@ -25,6 +26,7 @@ class RequestClass:
     slo: Slo = field(default_factory=Slo)
     cached_ratio: float = 0.0
     shared_ratio: float = 0.0
+    most_tokens: float | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate_requests_per_s) and self.rate_requests_per_s > 0):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gpufleet.domain.own_stack import TIMES, Factor, Fitted, OwnStack, Spreads
+from gpufleet.domain.own_stack import STEP, TIMES, Factor, Fitted, OwnStack, Spreads
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file, toml_table
 from gpufleet.units import MB
@@ -67,7 +67,9 @@ def stack_in(text: str, path: str) -> OwnStack:
         version=str(named["engine_version"]),
         num_runs=int(table["runs"]),
         times={
-            time: fitted_in(table[time], f"{path}, {time}") for time in TIMES if isinstance(table.get(time), Mapping)
+            time: fitted_in(table[time], f"{path}, {time}")
+            for time in (*TIMES, STEP)
+            if isinstance(table.get(time), Mapping)
         },
         name=Path(path).name,
         digest=hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest(),
@@ -76,7 +78,7 @@ def stack_in(text: str, path: str) -> OwnStack:
 
 def fitted_in(table: Mapping[str, Any], where: str) -> Fitted:
     """The factors of one time."""
-    spreads = [number_in(table.get("spreads"), f.name, where, 0.0, LARGEST_SPREAD) for f in fields(Spreads)]
+    spreads = [number_in(table.get("spreads"), f.name, where, 0.0, LARGEST_SPREAD, f.default) for f in fields(Spreads)]
     layouts = factors_in(table.get("layouts"), where)
     parts = {name: name.split(JOINED) for name in layouts}
     wrong = next((name for name, part in parts.items() if len(part) != 2), None)
@@ -103,12 +105,13 @@ def factors_in(table: Any, where: str) -> dict[str, Factor]:
 def factor_in(table: Any, where: str) -> Factor:
     """One factor: no stack is twenty times as slow as predicted."""
     log = number_in(table, "log", where, -LARGEST_LOG, LARGEST_LOG)
-    return Factor(log, number_in(table, "spread", where, 0.0, LARGEST_SPREAD))
+    spread = number_in(table, "spread", where, 0.0, LARGEST_SPREAD)
+    return Factor(log, spread, number_in(table, "slope", where, -LARGEST_SPREAD, LARGEST_SPREAD, 0.0))
 
 
-def number_in(table: Any, name: str, where: str, least: float, most: float) -> float:
+def number_in(table: Any, name: str, where: str, least: float, most: float, otherwise: Any = None) -> float:
     """A number between two ends."""
-    value = table.get(name) if isinstance(table, Mapping) else None
+    value = table.get(name, None if otherwise is MISSING else otherwise) if isinstance(table, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise UsageError(
             f"{where}: {name} is no number that can be", found=value, expected=f"from {least:g} to {most:g}"

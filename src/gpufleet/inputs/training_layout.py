@@ -11,6 +11,7 @@ from gpufleet.inputs.gpu_request import GpuRequest, parse_gpus
 from gpufleet.questions.training import LARGEST_SIZE
 from gpufleet.units import parse_count
 
+RUN = "GPU:N[,NAME=N...]@TOKENS, such as 'H100:8,micro-batch=4@9800' (tokens/s/GPU)"
 SIZES = ("tp", "pp", "cp", "ep", "dp", "interleave", "micro-batch")
 
 
@@ -74,8 +75,7 @@ def measured_run(text: str) -> MeasuredRun:
     """One run."""
     run, at, rate = text.rpartition("@")
     if not at:
-        expected = "GPU:N[,NAME=N...]@TOKENS, such as 'H100:8,micro-batch=4@9800' (tokens/s/GPU)"
-        raise UsageError("cannot read a run of your own", found=text, expected=expected)
+        raise UsageError("cannot read a run of your own", found=text, expected=RUN)
     gpus, _, layout = run.partition(",")
     speed = parse_count(rate.strip(), "tokens per second and GPU")
     return MeasuredRun(parse_gpus(gpus), parse_layout(layout), speed)

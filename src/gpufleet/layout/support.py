@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
 from gpufleet.domain.engine import EngineProfile, FormatSupport
+from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.reason import Reason
+from gpufleet.domain.speculation import DRAFT_MODEL, N_GRAM
+from gpufleet.memory.overhead import slots_of
 
 if TYPE_CHECKING:
     from gpufleet.domain.runtime import Runtime
@@ -29,8 +32,11 @@ def supported(rows: Iterable[FormatSupport], name: str, accelerator: Accelerator
 
 
 def runs_as_half_twin(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> bool:
-    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic."""
-    twin = HALF_TWIN.get(precision.name)
+    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic.
+
+    An engine that is told bfloat16 does not.
+    """
+    twin = None if engine.told.dtype == "bfloat16" else HALF_TWIN.get(precision.name)
     native = supported(engine.formats, precision.name, accelerator)
     return native is None and twin is not None and supported(engine.formats, twin, accelerator) is not None
 
@@ -50,9 +56,60 @@ def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | 
 
     A family that is only read by its usual fields is in no engine's list: it passes.
     """
-    if arch.is_assumed or engine.architectures.includes(arch.family):
+    known, family = engine.architectures, arch.family
+    if arch.is_assumed:
         return None
-    return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
+    if not known.includes(family):
+        return Reason.of("unsupported_architecture", engine=engine.title, family=family)
+    if family not in known.later or (known.falls_back and arch.is_usual):
+        return None
+    first = known.later[family]
+    return Reason.of(
+        "architecture_of_newer_versions", engine=engine.title, version=engine.version, family=family, first=first
+    )
+
+
+def drafts_refusal(engine: EngineProfile, layout: Layout) -> Reason | None:
+    """Why an engine does not draft in a layout; None where it does, or drafts nothing.
+
+    Pipeline stages: SGLang asserts against it, vLLM's documentation calls both not composable (read 2026-11-29).
+    Attention-DP in SGLang: n-gram and other models as drafts are refused. vLLM's first engine of its second generation
+    knows no other model as a draft (issues/26547, 31883; pull/24322).
+    """
+    how = engine.drafts
+    if how is None:
+        return None
+    if layout.pp > 1:
+        return Reason.of("drafts_with_stages", engine=engine.title)
+    apart = how.method in (N_GRAM, DRAFT_MODEL)
+    if engine.name == "sglang" and layout.attention_dp > 1 and apart:
+        return Reason.of("drafts_with_groups", engine=engine.title, method=how.method)
+    if how.method == DRAFT_MODEL and engine.figure("lacks_draft_models", 0.0) > 0:
+        return Reason.of("drafts_by_model", engine=engine.title)
+    return None
+
+
+def beside_refusal(engine: EngineProfile, arch: Architecture, layout: Layout | None = None) -> Reason | None:
+    """Why an engine does not keep beside a model what it was told to, in any layout or in this one; None where it does.
+
+    An engine that adapts routed experts may do so only where each is cut over all GPUs.
+    """
+    asked, rules, host, title = engine.beside, engine.adapters, engine.host_memory, engine.title
+    if asked.adapters is not None:
+        if rules is None:
+            return Reason.of("no_adapters", engine=title)
+        if arch.family in rules.lacks:
+            return Reason.of("no_adapters_of_family", engine=title, family=arch.family)
+        if rules.slot_rank(asked.adapters.rank) is None:
+            return Reason.of("adapter_rank_too_large", engine=title, most=rules.ranks[-1])
+        has_experts = arch.is_moe and slots_of(engine)["adapts_experts"] and not rules.experts_with_ep
+        if layout is not None and layout.ep > 1 and has_experts:
+            return Reason.of("adapters_with_ep", engine=title, layout=layout.label)
+    if asked.offloaded_bytes and (host is None or host.weights_since is None):
+        return Reason.of("no_weights_in_host_memory", engine=title)
+    if asked.kv_bytes and (host is None or host.kv_since is None):
+        return Reason.of("no_kv_in_host_memory", engine=title)
+    return None
 
 
 def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | None:

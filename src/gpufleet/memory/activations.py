@@ -14,7 +14,6 @@ from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import EngineMemory
 
 BYTES_PER_ACTIVATION = 2.0
-LEAST_UNCHUNKED_TOKENS = 2048
 
 
 def sampler_bytes(engine: EngineMemory, arch: Architecture, rows: Floats, tokens: Floats) -> Band:
@@ -116,11 +115,11 @@ def held_reduction_bytes(engine: EngineMemory, arch: Architecture, tokens: Float
 def profiled_tokens(engine: EngineMemory, context_tokens: Floats) -> Floats:
     """Prefill tokens of the largest step: the engine's chunk, or one sequence of the whole context.
 
-    vLLM before 0.8 chunks nothing but contexts above 32,768 tokens (vllm/config.py: max(max_model_len, 2048)).
+    vLLM before 0.8 chunks nothing but contexts above 32,768 tokens.
     """
     chunk = np.asarray(engine.prefill_budget_tokens, dtype=np.float64)
     whole = is_unchunked(engine, context_tokens)
-    return cast(Floats, np.where(whole, np.maximum(context_tokens, LEAST_UNCHUNKED_TOKENS), chunk)[()])
+    return cast(Floats, np.where(whole, np.maximum(context_tokens, engine.least_unchunked_tokens), chunk)[()])
 
 
 def is_unchunked(engine: EngineMemory, context_tokens: Floats) -> AnyArray:

@@ -9,7 +9,6 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, Draft
 from gpufleet.domain.arrays import Floats, Ints
-from gpufleet.domain.precision import BF16, WeightFormat
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import AnyFormat, weights_bytes_per_device
@@ -25,7 +24,7 @@ def draft_weights_bytes(
     model = held_model(arch.draft)
     if model is None or arch.draft is None:
         return 0.0
-    own = weights if arch.draft.shares_format else WeightFormat.uniform(BF16)
+    own = weights if arch.draft.shares_format else model.weights
     held = weights_bytes_per_device(model, own, tp, 1, ep, attention_dp)
     return cast(Floats, np.where(np.asarray(passes) > 0, held, 0.0)[()])
 

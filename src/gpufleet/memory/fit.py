@@ -17,6 +17,8 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.activations import activation_bytes_per_device
+from gpufleet.memory.adapters import SOURCE as ADAPTERS_SOURCE
+from gpufleet.memory.adapters import slots_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.drafts import draft_kv_bytes_per_sequence, draft_weights_bytes
 from gpufleet.memory.graphs import after_pool_bytes, graph_bytes_per_device
@@ -28,13 +30,20 @@ from gpufleet.memory.kv import (
 )
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
 from gpufleet.memory.pages import common_window, has_windows, paged_bytes_per_sequence, pages_of, shares_pages
-from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
+from gpufleet.memory.weights import (
+    AnyFormat,
+    offloaded_bytes_per_device,
+    padding_bytes_per_device,
+    weights_bytes_per_device,
+    weights_terms,
+)
 from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, MIB
 
 PAGES_SOURCE = "vLLM, v1/core/kv_cache_utils.py"
 LEAST_WINDOW_TOKENS = 1.0
+NONE = Band(0.0, 0.0, 0.0)
 ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too
 
 
@@ -69,7 +78,8 @@ class Demand:
 class MemoryBudget:
     """Bytes of the fullest device by part, and the KV pool; scalars, or one element per candidate.
 
-    `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine, `after_pool_bytes`
+    `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine without
+    `offloaded_bytes`, which lie in host memory; `adapter_bytes` are slots of adapters beside them, `after_pool_bytes`
     what it takes once the pool is sized, and `left_beside_bytes` what a stated memory fraction then leaves of the card:
     unlimited where the fraction is chosen so that it holds. `kv_bytes_per_sequence` are held while a sequence decodes;
     the engine starts where its pool has `startup_kv_bytes`.
@@ -89,11 +99,13 @@ class MemoryBudget:
     startup_kv_bytes: Floats
     needed_kv_bytes: Floats
     attention_dp: Ints
+    adapter_bytes: Band = NONE
+    offloaded_bytes: Floats = 0.0
 
     @cached_property
     def total_bytes(self) -> Band:
-        """What the asked-for sequences need: weights, their KV, activations, graphs and overhead."""
-        held = self.loaded_bytes.plus(Band.exact(self.needed_kv_bytes))
+        """What the asked-for sequences need: weights, adapters, their KV, activations, graphs and overhead."""
+        held = self.loaded_bytes.plus(Band.exact(self.needed_kv_bytes)).plus(self.adapter_bytes)
         return held.plus(self.activation_bytes).plus(self.graph_bytes).plus(self.overhead_bytes)
 
     @cached_property
@@ -162,7 +174,8 @@ class MemoryBudget:
 class HeldBytes:
     """What the fullest device holds beside KV, whatever is asked: weights as counted and as they lie there, overhead.
 
-    `step` is the engine's largest one; None where prompts or contexts decide how large that is.
+    `offloaded_bytes`, which lie in host memory, are not among `loaded_bytes`. `step` is the engine's largest one; None
+    where prompts or contexts decide how large that is.
     """
 
     weights_bytes: Floats
@@ -170,6 +183,8 @@ class HeldBytes:
     overhead_bytes: Band
     graph_bytes: Band
     step: StepBytes | None
+    adapter_bytes: Band = NONE
+    offloaded_bytes: Floats = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,8 +231,21 @@ def held_bytes(arch: Architecture, weights: AnyFormat, engine: EngineMemory, dem
         counted, loaded = counted + drafts, loaded.plus(Band.exact(drafts))
     overhead = overhead_bytes(engine, d.num_devices)
     graphs = graph_bytes_per_device(engine, arch, d.tp, d.pp, d.attention_dp)
-    held = HeldBytes(counted, loaded, overhead, graphs, None)
+    held = with_beside(arch, weights, engine, d, HeldBytes(counted, loaded, overhead, graphs, None))
     return held if engine.steps_depend_on_lengths else replace(held, step=step_bytes(arch, engine, d, held))
+
+
+def with_beside(
+    arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand, held: HeldBytes
+) -> HeldBytes:
+    """The same with slots of adapters, and without weights that lie in host memory."""
+    layout = (demand.tp, demand.pp, demand.ep, demand.attention_dp)
+    if engine.has_adapters:
+        held = replace(held, adapter_bytes=slots_bytes_per_device(arch, engine, *layout))
+    if not engine.offloads_weights:
+        return held
+    away = offloaded_bytes_per_device(arch, weights, engine.offloaded_bytes, *layout)
+    return replace(held, loaded_bytes=held.loaded_bytes.map(lambda loaded: loaded - away), offloaded_bytes=away)
 
 
 def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held: HeldBytes) -> StepBytes:
@@ -226,7 +254,8 @@ def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held: H
     profiled = activations.scaled(engine.profiled_share)
     seen = held.overhead_bytes.scaled(engine.seen_overhead).plus(held.graph_bytes.scaled(engine.graphs_in_fraction))
     variation = driver_variation_bytes(engine)
-    taken = profiled.beside(seen).beside(held.loaded_bytes).beside(variation)
+    loaded = held.loaded_bytes.plus(held.adapter_bytes)
+    taken = profiled.beside(seen).beside(loaded).beside(variation)
     after = after_pool_bytes(engine, activations, held.graph_bytes)
     pools = pools_of(engine, taken, after, demand.num_devices)
     return StepBytes(activations, taken, after, pools, must_leave_room(engine, after))
@@ -236,8 +265,9 @@ def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> 
     """Peak of the largest step that a demand leads to."""
     d = demand
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
+    longest = np.maximum(d.context_tokens, arch.max_model_len or 0.0)
     return activation_bytes_per_device(
-        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, d.context_tokens
+        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, longest
     )
 
 
@@ -267,6 +297,8 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
         startup_kv_bytes=startup,
         needed_kv_bytes=needed,
         attention_dp=d.attention_dp,
+        adapter_bytes=held.adapter_bytes,
+        offloaded_bytes=held.offloaded_bytes,
     )
 
 
@@ -295,8 +327,13 @@ def startup_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held
 
     vLLM counts a layer with a window as it is while a prompt is prefilled: min(context, window - 1 + tokens of a step)
     in blocks, and one block more; `held_bytes`, what a sequence holds while it decodes, is less.
+    What it was told to take at most (--max-model-len) has to find room though nobody asks for so much.
     Source: SlidingWindowSpec.max_memory_usage_bytes, v1/kv_cache_interface.py; check in v1/core/kv_cache_utils.py.
     """
+    if arch.max_model_len is not None:
+        longest = np.maximum(demand.context_tokens, arch.max_model_len * np.asarray(engine.admits_longest))
+        demand = replace(demand, context_tokens=longest)
+        held_bytes = pool_bytes_per_sequence(arch, engine, demand)
     checks = np.asarray(engine.admits_whole_steps) > 0
     if not (checks.any() and has_windows(arch)):
         return held_bytes
@@ -462,6 +499,7 @@ def memory_terms(
         *weights_terms(arch, weights, layout),
         *_draft_terms(arch, weights, engine, layout),
         *_loading_terms(engine, budget),
+        *_beside_terms(engine, layout, budget),
         _activation_term(arch, engine, budget),
         _overhead_term(engine, layout, budget),
         _graph_term(engine, budget),
@@ -469,6 +507,21 @@ def memory_terms(
         _sequence_term(arch, kv, engine, layout, budget),
         *_startup_terms(engine, budget),
     ]
+
+
+def _beside_terms(engine: EngineProfile, layout: Layout, budget: MemoryBudget) -> list[Term]:
+    """Slots of adapters, and what lies in host memory instead."""
+    found, asked = [], engine.beside.adapters
+    if asked is not None:
+        low, value, high = (float(end) for end in budget.adapter_bytes.ends().values())
+        formula = "slots x rank of a slot x 2 B x layers x sum over adapted weights of (n + k), what TP cuts cut"
+        inputs = f"{asked.slots} slots, rank {asked.rank}, {layout.label}"
+        found.append(Term("adapters", value, "bytes", formula, inputs, ADAPTERS_SOURCE, Grade.MEASURED, low, high))
+    if engine.beside.offloaded_bytes:
+        away, source = float(budget.offloaded_bytes), engine.host_memory.source if engine.host_memory else ""
+        formula = "- min(asked, layers of the fullest stage)"
+        found.append(Term("weights in host memory", -away, "bytes", formula, layout.label, source))
+    return found
 
 
 def _judged(name: str, band: Band, formula: str, inputs: str, engine: EngineProfile, figure: Sourced) -> Term:
@@ -505,7 +558,7 @@ def _loading_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:
     if "loaded_ratio" not in engine.constants:
         return []
     counted, ratio = float(budget.weights_bytes), engine.constants["loaded_ratio"]
-    slack = budget.loaded_bytes.map(lambda loaded: loaded - counted)
+    slack = budget.loaded_bytes.map(lambda loaded: loaded + budget.offloaded_bytes - counted)
     return [
         _judged("loading", slack, "(counted + padding) x loaded_ratio - counted", f"{ratio.value:g}", engine, ratio)
     ]
@@ -557,7 +610,7 @@ def _startup_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:
     if size <= held:
         return []
     formula = "as KV of one sequence, windows with min(context, window - 1 + tokens of a step) in blocks, and one block"
-    source = engine.constants["admits_whole_steps"].source
+    source = next(c.source for n in ("admits_whole_steps", "admits_longest") if (c := engine.constants.get(n)))
     return [Term("KV to start with", size, "bytes", formula, "one sequence of the longest context", source)]
 
 

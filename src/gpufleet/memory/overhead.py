@@ -12,10 +12,12 @@ import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
+from gpufleet.domain.beside import ALL_PARTS, ATTENTION, MLP
 from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
 from gpufleet.records import dataclass
 
+LEAST_UNCHUNKED_TOKENS = 2048
 MULTICAST_GENERATIONS = ("Hopper", "Blackwell", "Blackwell Ultra")
 ZERO_WHERE_ABSENT = (
     "states_free_fraction",
@@ -27,6 +29,7 @@ ZERO_WHERE_ABSENT = (
     "shared_pages",
     "whole_windows",
     "admits_whole_steps",
+    "admits_longest",
     "window_pool_ratio",
     "latent_head_elements",
     "state_pool_ratio",
@@ -49,6 +52,9 @@ NOTHING_WHERE_ABSENT = (
 )
 """Judged amounts that only some engines or versions have."""
 
+SLOTS = ("adapter_slots", "adapter_rank", "adapts_attention", "adapts_mlp", "adapts_experts", "adapts_ends")
+"""What an engine keeps for adapters, where it serves any."""
+
 
 @dataclass(frozen=True)
 class EngineMemory:
@@ -60,12 +66,14 @@ class EngineMemory:
     and 0 where they use the rest of the card (SGLang). `whole_prompt` is 1 where a batch of prompts is prefilled at
     once and not in chunks, `logits_of_prompt` where the logits of every prompt position are kept (both: engines with
     static batches). `whole_context` is 1 where the profiled step is one sequence of the whole context up to
-    `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a profile in chunks samples nothing, `peaks_add`
+    `chunk_above_tokens` and `least_unchunked_tokens` at least (vLLM before 0.8, engines told to cut no prompts),
+    `unsampled_chunks` where a profile in chunks samples nothing, `peaks_add`
     where the forward pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
     window keeps the whole context beside layers that see it, `admits_whole_steps` where the engine starts only if such
-    a layer has room for its window and a whole step of a prompt (vLLM's V1), `window_pool_ratio` the tokens of a pool
+    a layer has room for its window and a whole step of a prompt (vLLM's V1), `admits_longest` where it starts only if
+    the pool holds the longest request that it was told to take (vLLM), `window_pool_ratio` the tokens of a pool
     of such layers in those of the others' pool (SGLang), `latent_head_elements` what every head caches of keys and of
     values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool of states in
     that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
@@ -79,6 +87,9 @@ class EngineMemory:
     `piece_graph_tokens` and `decode_graph_tokens` are the largest steps for which graphs are captured, in pieces and
     whole, every `wide_graph_step` above 256; `graph_batch` the largest where the card decides (SGLang). `startup_bytes`
     are taken before free memory is first read, and so lie beside the fraction. `linked_gpus` joins the card's own link.
+
+    `adapter_slots` of `adapter_rank` lie on every layer whose part is adapted (`adapts_...`: 1); `offloaded_bytes` of
+    weights are asked to lie in host memory.
     """
 
     device_bytes: Floats
@@ -92,12 +103,14 @@ class EngineMemory:
     whole_prompt: Floats
     whole_context: Floats
     chunk_above_tokens: Floats
+    least_unchunked_tokens: Floats
     unsampled_chunks: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
     shared_pages: Floats
     whole_windows: Floats
     admits_whole_steps: Floats
+    admits_longest: Floats
     window_pool_ratio: Floats
     latent_head_elements: Floats
     state_pool_ratio: Floats
@@ -118,6 +131,13 @@ class EngineMemory:
     wide_graph_step: Floats
     graph_batch: Floats
     linked_gpus: Floats
+    adapter_slots: Floats
+    adapter_rank: Floats
+    adapts_attention: Floats
+    adapts_mlp: Floats
+    adapts_experts: Floats
+    adapts_ends: Floats
+    offloaded_bytes: Floats
     reserve_bytes: Band
     graph_bytes: Band
     graph_layer_bytes: Band
@@ -164,6 +184,7 @@ class EngineMemory:
             logits_of_prompt=engine.constant("logits_of_prompt"),
             whole_prompt=engine.constant("whole_prompt"),
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
+            least_unchunked_tokens=least_unchunked_tokens(engine, prefill_budget_tokens),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
             states_per_sequence=_optional(engine, "states_per_sequence", 1.0) + verified - 1.0,
             verified_tokens=verified,
@@ -175,6 +196,8 @@ class EngineMemory:
             hidden_copies=Band.of(engine.constants["hidden_copies"]),
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
             loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
+            offloaded_bytes=engine.beside.offloaded_bytes,
+            **slots_of(engine),
             **rare,
         )
 
@@ -202,6 +225,16 @@ class EngineMemory:
         rules = (self.whole_prompt, self.logits_of_prompt, self.whole_context)
         return any(bool(np.any(np.asarray(rule) > 0)) for rule in rules)
 
+    @cached_property
+    def has_adapters(self) -> bool:
+        """Whether any candidate serves adapters."""
+        return bool(np.any(np.asarray(self.adapter_slots) > 0))
+
+    @cached_property
+    def offloads_weights(self) -> bool:
+        """Whether any candidate keeps weights in host memory."""
+        return bool(np.any(np.asarray(self.offloaded_bytes) > 0))
+
     def at_its_default(self) -> EngineMemory:
         """The same engine started with its default fraction, which nobody raises."""
         return replace(self, largest_memory_fraction=self.memory_fraction)
@@ -212,6 +245,27 @@ class EngineMemory:
         if states is None or states.high is None:
             return self
         return replace(self, states_per_sequence=np.maximum(np.asarray(self.states_per_sequence), states.high)[()])
+
+
+def slots_of(engine: EngineProfile) -> dict[str, Any]:
+    """Slots of adapters, their rank, and the parts of a layer that they lie on; nothing where none are served.
+
+    An engine that cannot be told which parts has slots on all.
+    """
+    asked, rules = engine.beside.adapters, engine.adapters
+    if asked is None or rules is None:
+        return dict.fromkeys(SLOTS, 0.0)
+    parts = asked.parts if rules.is_told_parts else ALL_PARTS
+    has_mlp = float(MLP in parts)
+    figures = (
+        asked.slots,
+        rules.slot_rank(asked.rank) or asked.rank,
+        float(ATTENTION in parts),
+        has_mlp,
+        has_mlp * rules.takes_experts,
+        float(rules.may_adapt_ends and parts == ALL_PARTS),
+    )
+    return dict(zip(SLOTS, figures, strict=True))
 
 
 def _optional(engine: EngineProfile, name: str, otherwise: float = 0.0) -> float:
@@ -240,6 +294,14 @@ def batch_limits(engine: EngineProfile, accelerator: Accelerator) -> tuple[int, 
     if accelerator.memory_bytes >= engine.constant("large_card_bytes") and not is_small_ampere:
         return engine.max_batch, engine.prefill_budget_tokens
     return int(engine.constant("small_card_max_batch")), int(engine.constant("small_card_prefill_budget_tokens"))
+
+
+def least_unchunked_tokens(engine: EngineProfile, budget_tokens: int) -> int:
+    """Tokens of the largest step of prompts that are not cut, however short they are: the budget.
+
+    vLLM before 0.8 has a budget for chunks of prompts alone (vllm/config.py: max(max_model_len, 2048)).
+    """
+    return LEAST_UNCHUNKED_TOKENS if "profiled_chunk_tokens" in engine.constants else budget_tokens
 
 
 def card_limits(engine: EngineProfile, accelerator: Accelerator) -> CardLimits | None:

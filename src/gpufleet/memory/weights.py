@@ -144,6 +144,24 @@ def weights_bytes_per_device(
     return stage_share(arch, layers, pp) + end_bytes(arch, weights, tp, pp)
 
 
+def offloaded_bytes_per_device(
+    arch: Architecture,
+    weights: AnyFormat,
+    asked_bytes: Floats,
+    tp: Ints = 1,
+    pp: Ints = 1,
+    ep: Ints = 1,
+    attention_dp: Ints = 1,
+) -> Floats:
+    """Weights of the fullest device that lie in host memory: as many as asked, of layers alone.
+
+    min(asked, layers of the fullest stage)   [bytes]; embedding and head stay
+    Source: vLLM, make_layers in model_executor/models/utils.py and model_executor/offloader/uva.py.
+    """
+    layers = [layer_bytes(block, arch.hidden_size, weights, tp, ep, attention_dp).total for block in arch.blocks]
+    return cast(Floats, np.minimum(asked_bytes, stage_share(arch, layers, pp))[()])
+
+
 def padding_bytes_per_device(
     arch: Architecture,
     weights: AnyFormat,

@@ -58,17 +58,20 @@ class TimeAccount:
 def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
     """TPOT: one decode step of the solved batch, and the prompts of neighbours.
 
-    TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x service of a prompt   [s]
+    TPOT = (k kernels + o_step + o_kernel N + o_sequence B + prompts per step x service of a prompt) / accepted   [s]
+    accepted: tokens that a step yields, 1 where the engine drafts none
     """
     q, model, serving = question, solution.model, served(solution)
     load = decode_load(serving.batch, q.lengths)
     kernels = model.seconds(load)
-    step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths))[0])
+    step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths, serving.batch))[0])
     total_s = float(serving.tpot_s[0])
+    yields = float(model.candidates.tokens_per_step[0])
     parts = [
         TimePart("kernels", float(kernels[0]), "the operations above"),
         *_engine_parts(model, float(kernels[0]), step_s, serving.batch),
-        *_neighbour_parts(q, model, serving.batch, total_s - step_s),
+        *_neighbour_parts(q, model, serving.batch, total_s * yields - step_s),
+        TimePart("tokens that a step yields", total_s - total_s * yields, f"a step over {yields:.3g} tokens"),
     ]
     return TimeAccount(load, float(kernels[0]), total_s, _that_count(parts, total_s), _longest_gap(q, model, serving))
 
@@ -101,9 +104,12 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     c, launched = model.candidates, float(model.num_kernels[0])
     names = ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s")
     scale, step, kernel, sequence = (float(c.engine_constant(name)[0]) for name in names)
-    reductions, further = model.arch.num_reductions, float(c.tp[0]) - 1
+    further, verified = float(c.tp[0]) - 1, float(c.verified_tokens[0])
+    reductions = model.arch.num_reductions + (float(model.drafts.num_reductions[0]) if model.drafts else 0)
+    passes = float(c.draft_passes[0]) if model.drafts else 0.0
+    pass_s = float(c.engine_figure("draft_pass_s", 0.0)[0])
     reduction = float(c.engine_constant("reduction_overhead_s")[0])
-    sequences, others = float((batch / c.attention_dp)[0]), max(float(batch[0]) - 1, 0.0)
+    sequences, others = float((batch / c.attention_dp)[0]) * verified, max(float(batch[0]) - 1, 0.0)
     further_host = float(host_times(model).further_s[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
@@ -118,6 +124,7 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
             reduction * reductions * further,
             f"{reductions:,.0f} all-reduces x {further:.0f} x {reduction / MICROSECOND:.3g} µs",
         ),
+        TimePart("passes of the draft", pass_s * passes, f"{passes:g} x {pass_s / MICROSECOND:.3g} µs beside kernels"),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
         TimePart(
             "sequences that the device waits for",

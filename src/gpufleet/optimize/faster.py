@@ -14,14 +14,14 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
-from gpufleet.domain.precision_labels import LOWER_FORMATS, weight_format
+from gpufleet.domain.precision_labels import LOWER_FORMATS, half_of, weight_format
 from gpufleet.errors import GpufleetError
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
-from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.optimize.replicas import in_dtype, with_fp16_twins
 from gpufleet.performance.serving import Serving
 from gpufleet.records import dataclass
 from gpufleet.units import GB
@@ -171,7 +171,7 @@ def _other_weights(present: Present) -> Iterator[Alternative]:
 
 
 def _runnable(present: Present, asked: WeightFormat) -> WeightFormat | None:
-    formats = with_fp16_twins([asked], FP16)
+    formats = in_dtype(with_fp16_twins([asked], FP16), half_of(present.engine.told.dtype))
     return next(
         (w for w in formats if weight_refusal(present.engine, present.gpu, w, allow_fp16_twin=False) is None), None
     )

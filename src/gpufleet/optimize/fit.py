@@ -10,6 +10,7 @@ import numpy as np
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
@@ -19,10 +20,17 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
-from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import (
+    architecture_refusal,
+    beside_refusal,
+    engine_refusal,
+    kv_refusal,
+    weight_refusal,
+)
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.performance.host_link import host_bytes_per_s
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
@@ -161,7 +169,24 @@ def placements(q: FitQuestion) -> list[Placement]:
 def possible_layouts(q: FitQuestion) -> list[Layout]:
     """The layouts that model and engine take on the question's GPUs."""
     columns = enumerate_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
-    return [columns.row(index) for index in range(len(columns))]
+    layouts = (columns.row(index) for index in range(len(columns)))
+    return [layout for layout in layouts if beside_refusal(q.engine, q.arch, layout) is None]
+
+
+def candidate_of(q: FitQuestion, layout: Layout) -> Candidates:
+    """One layout of a question as a candidate, its link unsaid."""
+    one = np.ones(1, dtype=np.int64)
+    return Candidates(
+        Palette((q.accelerator,), (q.weights,), (q.kv,), (q.engine,)),
+        **dict.fromkeys(("accelerator", "weight_format", "kv_precision", "engine"), 0 * one),
+        tp=layout.tp * one,
+        pp=layout.pp * one,
+        ep=layout.ep * one,
+        attention_dp=layout.attention_dp * one,
+        link_is_pcie=one < 1,
+        through_host=one < 1,
+        link_bytes_per_s=np.zeros(1),
+    )
 
 
 def _demand(q: FitQuestion, layout: Layout) -> Demand:
@@ -192,6 +217,7 @@ def unsupported(q: FitQuestion) -> Reason | None:
     """Why the engine cannot run this model in these formats on this accelerator; None where it can."""
     return (
         architecture_refusal(q.engine, q.arch)
+        or beside_refusal(q.engine, q.arch)
         or weight_refusal(q.engine, q.accelerator, q.weights)
         or kv_refusal(q.engine, q.accelerator, q.kv, q.arch)
     )
@@ -207,12 +233,17 @@ def best_placement(q: FitQuestion) -> Placement | None:
 def tpot_floor_s(q: FitQuestion, layout: Layout, budget: MemoryBudget) -> float:
     """Least seconds between two tokens of a user: what a step must read over the memory bandwidth.
 
-    pp x (weights read + batch x KV of one sequence) / bandwidth   [s]: a roofline bound, nothing reaches it.
+    pp x (weights read + batch x KV of one sequence) / bandwidth / verified   [s]: a roofline bound, never reached.
+    Weights in host memory come over its link, at least those of one token. verified: tokens that a step may yield, more
+    than one where an engine drafts.
     """
     batch = 1.0 if q.batch is None else np.ceil(q.batch / layout.attention_dp)
     read = weights_read_bytes_per_device(q.arch, q.weights, layout, float(batch))
     cached = float(batch) * float(budget.kv_bytes_per_sequence)
-    return layout.pp * (read + cached) / q.accelerator.bandwidth_bytes_per_s
+    away = float(budget.offloaded_bytes) * min(read / float(budget.weights_bytes), 1.0)
+    beyond_s = away * max(1 / host_bytes_per_s(q.accelerator) - 1 / q.accelerator.bandwidth_bytes_per_s, 0.0)
+    step_s = layout.pp * ((read + cached) / q.accelerator.bandwidth_bytes_per_s + beyond_s)
+    return step_s / q.engine.figure("verified_tokens", 1.0)
 
 
 def precision_options(
@@ -292,9 +323,25 @@ def _smaller_steps(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
         return []
     tokens = int(EngineMemory.of(q.engine, q.accelerator).prefill_budget_tokens) // 2
     while tokens >= LEAST_STEP_TOKENS:
-        placement = best_placement(replace(q, engine=q.engine.started_with(max_step_tokens=tokens)))
+        placement = best_placement(
+            replace(q, engine=q.engine.started_with(replace(q.engine.start, max_step_tokens=tokens)))
+        )
         if placement is not None and placement.fits:
             what = f"steps of {tokens:,} tokens (--max-num-batched-tokens)"
+            return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
+        tokens //= 2
+    return []
+
+
+def _shorter_longest(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The longest request, a half of the told one and so on, with which the engine starts where its check decides."""
+    asked, tokens = best_placement(q), (q.arch.max_model_len or 0) // 2
+    if asked is None or not asked.budget.start_decides:
+        return []
+    while tokens >= q.context_tokens:
+        placement = best_placement(replace(q, arch=replace(q.arch, max_model_len=tokens)))
+        if placement is not None and placement.fits:
+            what = f"requests of up to {tokens:,} tokens (--max-model-len)"
             return [Change(what, q.num_gpus, placement, offers.get(q.num_gpus))]
         tokens //= 2
     return []
@@ -309,7 +356,7 @@ def changes_that_fit(
     """
     found = _more_gpus(q, offers) + _other_formats(q, formats, offers) + _other_kv(q, offers)
     if not unsupported(q):
-        found += _smaller_steps(q, offers) + _shorter_context(q, offers)
+        found += _smaller_steps(q, offers) + _shorter_longest(q, offers) + _shorter_context(q, offers)
     return tuple(sorted(found, key=_cost))
 
 
@@ -354,12 +401,16 @@ def _excluded(q: FitQuestion) -> list[tuple[Layout, Reason, float | None]]:
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: Reason | None) -> str:
     """What stops more users, or stops the model altogether."""
     if refusal:
-        lacking = architecture_refusal(q.engine, q.arch) or engine_refusal(q.engine, q.accelerator)
+        lacking = (
+            architecture_refusal(q.engine, q.arch)
+            or beside_refusal(q.engine, q.arch)
+            or engine_refusal(q.engine, q.accelerator)
+        )
         return "engine" if lacking else "number format"
     if chosen is None:
         return "layout"
     budget = chosen.budget
-    if float(budget.weights_bytes) > float(budget.memory_fraction * budget.device_bytes):
+    if float(budget.weights_bytes - budget.offloaded_bytes) > float(budget.memory_fraction * budget.device_bytes):
         return "weights"
     if not chosen.fits and float(budget.kv_pool_bytes.expected) <= 0:
         return "activations and engine overhead"

@@ -268,7 +268,7 @@ def length_flips(standing: Standing, question: WriterQuestion, calibration: Cali
 
 def context_ratio(question: WriterQuestion, quantity: str) -> float:
     """How many times as long prompts, or answers, may get before the model takes some of them no more."""
-    workload, limit = question.demand.workload, question.model.arch.max_context_tokens
+    workload, limit = question.demand.workload, question.model.arch.taken_tokens
     means = [(c.input_tokens.mean, c.output_tokens.mean) for c in workload.classes]
     lengths = means or [(workload.input_tokens, workload.output_tokens)]
     moved = [(own, other) if quantity == INPUT else (other, own) for own, other in lengths]

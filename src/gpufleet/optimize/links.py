@@ -9,21 +9,9 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.errors import UsageError
-from gpufleet.units import GB
+from gpufleet.performance.host_link import pcie_bytes_per_s
 
 GPUS_OF_A_MACHINE = 8
-SLOT_LANES, USUAL_GENERATION = 16, 3
-
-
-def pcie_bytes_per_s(generation: int | None) -> float:
-    """Rate of a x16 slot in one direction; generation 3 where it is not known.
-
-    16 lanes x 2**(generation - 3) GB/s   [bytes/s]   Source: PCI-SIG base specifications, before encoding overhead.
-
-    >>> [pcie_bytes_per_s(generation) / 1e9 for generation in (2, 3, 4, 5, 6, None)]
-    [8.0, 16.0, 32.0, 64.0, 128.0, 16.0]
-    """
-    return SLOT_LANES * 2.0 ** ((generation or USUAL_GENERATION) - 3) * GB
 
 
 def usual_machine(gpu: Accelerator) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.own_stack import layout_name, model_name
+from gpufleet.domain.own_stack import OwnStack, layout_name, model_name
 
 
 def with_own_pace(candidates: Candidates, model: str) -> Candidates:
@@ -37,7 +37,10 @@ def own_runs_note(engine: EngineProfile, model: str, copies: Iterable[tuple[str,
     own = engine.own
     if own is None:
         return None
-    what = f"{own.name} ({own.digest}: {own.num_runs} runs of {own.engine} on {own.gpu})"
+    if own.of_rate:
+        return own_rate_note(own)
+    runs = f"{own.num_runs} run{'' if own.num_runs == 1 else 's'} of {own.engine} on {own.gpu}"
+    what = f"{own.name} ({own.digest}: {runs})"
     copy = next((each for each in copies if each[0] == own.gpu), None)
     if copy is None:
         return f"{what} moves nothing here: nothing runs on {own.gpu}"
@@ -45,3 +48,15 @@ def own_runs_note(engine: EngineProfile, model: str, copies: Iterable[tuple[str,
     told = [(time, x.factor_of(name, layout), x.range_ratio(name, layout)) for time, x in own.times.items()]
     moved = [f"{time.upper()} x{factor.ratio:.2f} with x{narrower:.2f} its range" for time, factor, narrower in told]
     return f"{what} makes of {name}, {layout}: {', '.join(moved)}"
+
+
+def own_rate_note(own: OwnStack) -> str:
+    """Of which copies a user gave the rate, and what the other figures of them rest on."""
+    factors = own.times["tpot"].layouts
+    (model, _), factor = next(iter(factors.items()))
+    layouts = " or ".join(layout for _, layout in factors)
+    return (
+        f"{own.name} a copy is given by you: copies of {model} on {own.gpu}, {layouts}, carry it; nothing else moves. "
+        f"Their TTFT and TPOT are predicted at the pace that it implies (x{factor.ratio:.2f}); --calibration takes "
+        "runs that say them"
+    )

@@ -19,7 +19,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, beside_refusal, drafts_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_bytes
 from gpufleet.memory.overhead import EngineMemory
@@ -137,14 +137,15 @@ def _replicas(
             rejections.add(Rejection(LINK_UNKNOWN, f"{size}x {gpu.name}", count=cut))
             continue
         for engine_index, engine in enumerate(palette.engines):
-            lacking = architecture_refusal(engine, arch)
+            lacking = architecture_refusal(engine, arch) or beside_refusal(engine, arch)
             if lacking is not None:
                 number = len(layouts[size, engine.splits_by_layer])
                 rejections.add(Rejection(lacking, f"{size}x {gpu.name}", count=number))
                 continue
             for format_index, kv_index in formats(engine_index, host.accelerator).counted(rejections):
                 for layout in layouts[size, engine.splits_by_layer]:
-                    reason = refused(layout, format_index)
+                    own = drafts_refusal(engine, layout) or beside_refusal(engine, arch, layout)
+                    reason = refused(layout, format_index) or own
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)
                     else:
@@ -182,20 +183,27 @@ def with_fp16_twins(formats: Iterable[WeightFormat], fp16: Precision) -> tuple[W
     """The formats, and each bf16 part in fp16: what engines do on cards without bf16 arithmetic."""
     found = {w.name: w for w in formats}
     for weights in list(found.values()):
-        twin = _in_fp16(weights, fp16)
+        twin = _in_half(weights, fp16)
         found.setdefault(twin.name, twin)
     return tuple(found.values())
 
 
-def _in_fp16(weights: WeightFormat, fp16: Precision) -> WeightFormat:
+def in_dtype(formats: Iterable[WeightFormat], half: Precision | None) -> tuple[WeightFormat, ...]:
+    """The formats with their 16-bit parts in those that an engine is told to compute in; as they are where in none."""
+    told = formats if half is None else [_in_half(weights, half) for weights in formats]
+    return tuple({weights.name: weights for weights in told}.values())
+
+
+def _in_half(weights: WeightFormat, half: Precision) -> WeightFormat:
     parts: dict[str, Precision] = {
         part: getattr(weights, part) for part in ("base", "attention", "mlp", "experts", "head")
     }
-    changed: dict[str, Any] = {part: fp16 for part, precision in parts.items() if precision.name == "bf16"}
+    other = {"bf16", "fp16"} - {half.name}
+    changed: dict[str, Any] = {part: half for part, precision in parts.items() if precision.name in other}
     if not changed:
         return weights
-    name = "fp16" if weights.name == "bf16" else f"{weights.name} over fp16"
-    return replace(weights, name=name, **changed)
+    own = weights.name.partition(" over ")[0]
+    return replace(weights, name=half.name if own in other else f"{own} over {half.name}", **changed)
 
 
 @dataclass(frozen=True)

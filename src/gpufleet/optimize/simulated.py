@@ -84,6 +84,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         block_tokens=block_tokens,
         groups=groups,
         mixes_prompts=mixes_prompts,
+        awaits_room=bool(figure("awaits_whole_room", 0.0)),
         waits_for_host=bool(model.once(step_rules).waits_for_host[0]),
         is_static=bool(figure("static_batch", 0.0)),
         reserves_answers=figure("reserved_output_ratio", 0.5) >= 1,
@@ -103,7 +104,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
         batch_wait_steps=int(client.batch_wait_steps),
         batch_wait_tokens=int(client.batch_wait_ratio * step_tokens(memory, held)) * groups,
-        longest_tokens=int(model.arch.max_context_tokens),
+        longest_tokens=int(model.arch.taken_tokens),
     )
 
 
@@ -128,7 +129,8 @@ def step_tokens(memory: MemoryModel, held: Held) -> int:
     budget = int(np.asarray(memory.engine.prefill_budget_tokens)[0])
     if np.asarray(memory.engine.whole_prompt)[0]:
         return WHOLE_PROMPTS_TOKENS
-    return max(budget, int(held.longest_tokens)) if np.asarray(memory.engine.whole_context)[0] else budget
+    longest = max(int(held.longest_tokens), memory.arch.max_model_len or 0)
+    return max(budget, longest) if np.asarray(memory.engine.whole_context)[0] else budget
 
 
 def kv_tokens(memory: MemoryModel, held: Held) -> float:

@@ -19,6 +19,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.network import WHOLE_MACHINE_GPUS, Network
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.own_stack import OwnStack
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.domain.training_constants import TrainingMemoryConstants
@@ -26,10 +27,11 @@ from gpufleet.domain.training_runs import TrainingRuns
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
-from gpufleet.optimize.links import pcie_bytes_per_s
+from gpufleet.optimize.own_steps import own_steps
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.optimize.training_machines import trains_on
+from gpufleet.performance.host_link import pcie_bytes_per_s
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_bounds import time_bounds
@@ -109,7 +111,7 @@ class TrainingQuestion:
     time: TrainingTimeConstants
     memory: TrainingMemoryConstants
     software_year: float | None = None
-    measured_ratio: float = 1.0
+    own: OwnStack | None = None
     grid: Grid = FINE
     is_layout_fixed: bool = False
 
@@ -264,7 +266,8 @@ class TrainingSearch:
         layouts, part = joined(parts), rows_of(parts)
         fits = self.fitting(layouts, part, clusters, rejections)
         kept, part = layouts.take(fits), part[fits]
-        time = TrainingTime(self.model, kept, q.time, q.software_year, q.measured_ratio)
+        own = own_steps(q.own, q.arch.name, q.recipe, kept, self.machines)
+        time = TrainingTime(self.model, kept, q.time, q.software_year, *own)
         found = fastest(time, part, clusters) if len(kept) else {}
         return Best(found, len(layouts))
 

@@ -113,7 +113,8 @@ def met_by_arrivals(
     squared_variation = squared_variation * by_length(service_s, at.launch_extra_s) ** 2
     others_s, each_per_s = running * step_s, rate / c.num_groups
     beside = rules.own_steps * batch * c.verified_tokens / c.num_groups
-    room = rules.room_for(lengths.input_tokens, lengths.output_tokens) - beside
+    room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
+    room = rules.room_beside(room, beside, lengths.input_tokens)
     steps = lengths.input_tokens / np.maximum(room, 1.0)
     load = np.minimum(each_per_s * service_s * at.prompts.stalls, MOST_BUSY_RATIO)
     full_s = service_s + rules.own_steps * others_s * steps

@@ -11,7 +11,7 @@ from gpufleet.domain.architecture import Architecture, Draft
 from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.precision import WeightFormat
+from gpufleet.domain.precision import BF16, WeightFormat
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import StepGroup, StepTokens
 from gpufleet.performance.layer_operators import kernel_groups
@@ -40,9 +40,10 @@ class DraftGroup(StepGroup):
         return np.asarray(self.group.seconds(_of_draft(at)) * self._times)
 
     def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
-        """The parts one by one with the work of one pass."""
-        found = self.group.operations(_of_draft(at), self.seconds(at) if seconds is None else seconds)
-        return [replace(one, name=PASSES_OF_DRAFT) for one in found]
+        """The parts of the first candidate one by one, as often as its draft passes, with the work of one pass."""
+        times = max(int(self._times[0]), 1)
+        found = self.group.operations(_of_draft(at), (self.seconds(at) if seconds is None else seconds) / times)
+        return [replace(one, name=PASSES_OF_DRAFT, count=times * one.count) for one in found]
 
     @property
     def is_of_prompts(self) -> bool:
@@ -83,7 +84,7 @@ class Drafts:
         if draft is None or draft.model is None or not candidates.drafts_any:
             return None
         passes = candidates.draft_passes
-        own = as_draft(candidates, shares_format=draft.shares_format)
+        own = as_draft(candidates, None if draft.shares_format else draft.model.weights)
         groups = kernel_groups(draft.model, own, Hardware(calibration, own))
         return cls(draft.model, passes, tuple(DraftGroup.of(group, passes) for group in groups))
 
@@ -93,13 +94,16 @@ class Drafts:
         return np.asarray(self.passes * self.model.num_reductions)
 
 
-def as_draft(candidates: Candidates, *, shares_format: bool) -> Candidates:
+def own_format(draft: WeightFormat, weights: WeightFormat) -> WeightFormat:
+    """The format of a draft's weights beside a model in one: 16 bits are those that the model runs in."""
+    return WeightFormat.uniform(weights.base) if draft.name == BF16.name else draft
+
+
+def as_draft(candidates: Candidates, own: WeightFormat | None) -> Candidates:
     """The same replicas with a draft in place of the model: one token at a time, in a format of its own."""
     palette = candidates.palette
     engines = tuple(engine.without_drafts() for engine in palette.engines)
-    formats = palette.weight_formats
-    if not shares_format:
-        formats = tuple(WeightFormat.uniform(weights.base) for weights in formats)
+    formats = tuple(own_format(own, weights) for weights in palette.weight_formats) if own else palette.weight_formats
     return Candidates(replace(palette, engines=engines, weight_formats=formats), **candidates.columns())
 
 

@@ -45,6 +45,7 @@ from gpufleet.performance.delta_net import STATE_ELEMENTS
 from gpufleet.performance.expert_groups import ExpertsTogether, RoutedExperts
 from gpufleet.performance.formula_groups import ImageTower, PromptScan, StateSpaceWork, StateUpdate
 from gpufleet.performance.hardware import Hardware
+from gpufleet.performance.host_link import OFFLOADED, OffloadedWeights
 from gpufleet.performance.kernel_groups import (
     HEAD_ROWS,
     STAGE_TOKENS,
@@ -93,6 +94,7 @@ def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware
     """Every operator of a step; those that layers have in common count together."""
     operators = _Operators(arch, candidates, hardware)
     operators.add_images()
+    operators.add_offloaded()
     operators.add_mixers()
     operators.add_feed_forwards()
     operators.add_ends_of_layers()
@@ -154,6 +156,15 @@ class _Operators(_Linears):
         parts = (self.part("vision tower", "vision tower", 1),)
         flop = self.arch.images.tower_flop / self.tp
         self.others.append(ImageTower(parts, formulas, peak, self.bandwidth_bytes_per_s, flop))
+
+    def add_offloaded(self) -> None:
+        """Weights that lie in host memory, where any candidate keeps some there."""
+        if not any(engine.beside.offloaded_bytes for engine in self.candidates.palette.engines):
+            return
+        hw, parts = self.hardware, (self.part(OFFLOADED, "host link", 1),)
+        formulas, ratio = hw.calibration.formulas, hw.calibration.formulas.host_read.link_ratio.value
+        peak, bandwidth = hw.router_gemm.peak_flop_per_s, self.bandwidth_bytes_per_s
+        self.others.append(OffloadedWeights(parts, formulas, peak, bandwidth, self.arch, self.candidates, ratio))
 
     def add_mixers(self) -> None:
         mixers = _counted((replace(b.mixer, vector_params=0), b.count) for b in self.arch.blocks)

@@ -5,6 +5,7 @@ Lengths of prompt and answer are taken as independent of each other within a cla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.performance.serving import Lengths, lone_ttft_s, prefill_run_s, prompts_load, request_host_s
 from gpufleet.performance.shared_steps import kernels_in_pieces_s, kernels_of_prompts_s
+from gpufleet.performance.spread import normal_share
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -103,7 +105,8 @@ def longest_tokens(c: RequestClass) -> float:
     counts = (c.input_tokens, c.output_tokens)
     whole = sum(t.most for t in counts)
     contexts = [t.context_tokens for t in counts if isinstance(t, AssumedCounts)]
-    return min([whole, *(max(tokens, *(t.most for t in counts)) for tokens in contexts)])
+    longest = min([whole, *(max(tokens, *(t.most for t in counts)) for tokens in contexts)])
+    return longest if c.most_tokens is None else min(longest, c.most_tokens)
 
 
 def beyond_longest_ratio(classes: Sequence[RequestClass]) -> float:
@@ -113,10 +116,23 @@ def beyond_longest_ratio(classes: Sequence[RequestClass]) -> float:
     """
     longest, total = max(map(longest_tokens, classes)), sum(c.rate_requests_per_s for c in classes)
     return sum(
-        c.rate_requests_per_s / total * max(c.input_tokens.beyond_ratio, c.output_tokens.beyond_ratio)
+        c.rate_requests_per_s / total * max(beyond_ratio(c, c.input_tokens), beyond_ratio(c, c.output_tokens))
         for c in classes
         if longest_tokens(c) == longest
     )
+
+
+def beyond_ratio(c: RequestClass, counts: TokenCounts) -> float:
+    """Share of the prompts, or answers, of a class that are longer than what is planned, or is taken   [1].
+
+    1 - Phi((ln(most - the other's mean) - ln(median)) / s)   of log-normal ones
+    """
+    if c.most_tokens is None or not isinstance(counts, AssumedCounts) or counts.is_alike:
+        return counts.beyond_ratio
+    other = c.output_tokens if counts is c.input_tokens else c.input_tokens
+    most = max(c.most_tokens - other.mean - counts.beside_tokens, 1.0)
+    median = counts.at("p50") - counts.beside_tokens
+    return max(1.0 - float(normal_share(np.asarray(math.log(most / median) / counts.log_spread))), counts.beyond_ratio)
 
 
 def moments(weights: FloatArray, means: Sequence[float], squared_variations: Sequence[float]) -> tuple[float, float]:

@@ -27,6 +27,8 @@ import numpy as np
 from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import LOAD_SLOPE
+from gpufleet.domain.own_stack import USUAL_SEQUENCES
 from gpufleet.domain.precision_labels import AWQ
 from gpufleet.performance.queueing import loop_wait_s
 from gpufleet.performance.shared_steps import (
@@ -209,10 +211,11 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager:
     programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence, and each token of it that is verified. o_host:
     what a host that works while the device waits takes for every further one. o_step: with what each pass of a draft
-    takes beside its kernels.
+    takes beside its kernels. Where users measured how their steps grow, t (B / 16)^slope.
     """
     host = model.once(host_times)
     step_s = host.scale_ratio * kernels_s + host.step_s + host.sequence_s * batch
+    step_s = step_s * load_pace(model, batch)
     graphed_s = np.maximum(step_s, host.least_ratio * kernels_s)
     late_s = np.maximum(host.eager_step_s - graphed_s, 0.0)
     further_s = host.further_s * np.maximum(np.asarray(batch) - 1, 0.0)
@@ -234,6 +237,13 @@ class HostTimes:
     further_s: FloatArray
     eager_step_s: FloatArray
     least_ratio: float
+    load_slope: FloatArray | None = None
+
+
+def load_pace(model: StepModel, batch: Floats) -> Floats:
+    """How many times as long steps of `batch` sequences take as its user measured how they grow: (B / 16)^slope."""
+    slope = model.once(host_times).load_slope
+    return 1.0 if slope is None else np.asarray((np.maximum(batch, 1.0) / USUAL_SEQUENCES) ** slope)
 
 
 def host_times(model: StepModel) -> HostTimes:
@@ -247,6 +257,7 @@ def host_times(model: StepModel) -> HostTimes:
         further_s=model.candidates.engine_figure("host_sequence_s", 0.0) * model.once(step_rules).host_ratio,
         eager_step_s=launches_s(model),
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
+        load_slope=slopes if (slopes := c.engine_figure(LOAD_SLOPE, 0.0)).any() else None,
     )
 
 
@@ -328,7 +339,7 @@ def phases(
     step_s = engine_step_s(model, decode_s, batch, eager_share(model, lengths, batch))
     prompts = coming_prompts(model, batch, lengths, client, step_s if by_chance else None)
     kernels_s = kernels_of_prompts_s(model, mixed_load(model, batch, lengths, prompts), decode_s)
-    extra_s = np.maximum(kernels_s, 0.0) / prompts.together
+    extra_s = np.maximum(kernels_s, 0.0) / prompts.together * load_pace(model, batch)
     return Phases(step_s, extra_s, prompts, launch_extra_s(model, step_s, batch, prompts, lengths))
 
 
@@ -515,11 +526,14 @@ def most_beside_prompts(model: StepModel, lengths: Lengths) -> FloatArray:
     """Sequences that decode, at most, where prompts take their share of the tokens of the same steps.
 
     groups room output / (input + output), at least one; no end where prompts have steps of their own   [sequences]
+    A prompt that is not cut leaves room - input of a step, however seldom it comes.
     """
     c, rules = model.candidates, model.once(step_rules)
     room = rules.room_for(lengths.input_tokens, lengths.output_tokens)
     steps = output_steps(c, lengths)
     beside = decoding_beside_prompts(room, lengths.input_tokens, steps, c.verified_tokens) * c.num_groups
+    whole = (room - lengths.input_tokens) / c.verified_tokens * c.num_groups
+    beside = np.where(rules.awaits_room, np.minimum(beside, whole), beside)
     return np.where(rules.own_steps > 0, np.maximum(beside, 1.0), np.inf)
 
 

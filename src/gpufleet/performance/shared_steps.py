@@ -249,10 +249,11 @@ class StepRules:
     """What each candidate's engine puts into a step, per group of ranks.
 
     `room_tokens` of prompts and decoding together at most, or any one context where it `takes_contexts` (1, else 0)
-    that are longer. In `own_steps` of decoding (1 or 0) a prompt is prefilled: 0 where prompts have steps of their own.
-    Where the device `waits_for_host` before a step of prompts, that takes what it takes on an idle engine. A client
-    sees tokens `late_steps` late. At most `most_sequences` decode in all groups, and where it `sets_aside` an answer's
-    tokens in the KV pool, whole, none is preempted.
+    that are longer, up to the `longest_tokens` that it was told to take. Where it `awaits_room`, a prompt waits until
+    a step has room for all of it beside what decodes. In `own_steps` of decoding (1 or 0) a prompt is prefilled: 0
+    where prompts have steps of their own. Where the device `waits_for_host` before a step of prompts, that takes what
+    it takes on an idle engine. A client sees tokens `late_steps` late. At most `most_sequences` decode in all groups,
+    and where it `sets_aside` an answer's tokens in the KV pool, whole, none is preempted.
     """
 
     most_sequences: FloatArray
@@ -260,13 +261,21 @@ class StepRules:
     waits_for_host: BoolArray
     room_tokens: FloatArray
     takes_contexts: FloatArray
+    awaits_room: BoolArray
+    longest_tokens: float
     own_steps: FloatArray
     late_steps: FloatArray
     host_ratio: FloatArray
 
     def room_for(self, input_tokens: Floats, output_tokens: Floats) -> FloatArray:
         """Tokens that a step of requests of these lengths takes at most."""
-        return np.maximum(self.room_tokens, self.takes_contexts * (np.asarray(input_tokens) + output_tokens))
+        whole = np.maximum(np.asarray(input_tokens) + output_tokens, self.longest_tokens)
+        return np.maximum(self.room_tokens, self.takes_contexts * whole)
+
+    def room_beside(self, room_tokens: FloatArray, decoding: Floats, input_tokens: Floats) -> FloatArray:
+        """What a step of so many tokens has for prompts beside what decodes; none for a prompt that awaits more."""
+        left = room_tokens - decoding
+        return np.where(self.awaits_room & (left < input_tokens), 0.0, left)
 
 
 def step_rules(model: StepModel) -> StepRules:
@@ -279,6 +288,8 @@ def step_rules(model: StepModel) -> StepRules:
         waits_for_host=(own_steps <= 0) & (host_s > 0),
         room_tokens=step_room_tokens(c),
         takes_contexts=c.engine_figure("whole_context", 0.0),
+        awaits_room=(c.engine_figure("awaits_whole_room", 0.0) > 0) & (own_steps > 0),
+        longest_tokens=float(model.arch.max_model_len or 0),
         own_steps=own_steps,
         late_steps=late_steps(c),
         host_ratio=np.where(host_s > 0, host_ratio(model), 1.0),

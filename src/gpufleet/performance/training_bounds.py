@@ -15,15 +15,16 @@ def time_bounds(time: TrainingTime) -> Bounds:
     """How far the step of each layout may lie from what is expected: 10th and 90th percentile of measured / predicted.
 
     ln factor = +- sqrt(runs^2 + kernels^2 + lent^2): runs whose source was left out of the fit; curves that another
-    GPU lends; constants of generations without runs. A measured run of one's own replaces the first.   [1]
+    GPU lends; constants of generations without runs. Of steps of one's own `range_ratio` of all is left.   [1]
     """
     c = time.constants
     kind = "experts" if time.arch.is_moe else "adapters" if time.recipe.is_frozen_base else "dense"
-    spread = c.spreads["own" if time.measured_ratio != 1.0 else kind]
+    spread = c.spreads[kind]
     ends = np.array([[spread.low or 1.0], [spread.high or 1.0]])
     lent = np.array([lent_log_ratios(time.model, machine) for machine in range(len(time.model.machines))]).T
     squared = np.log(ends) ** 2 + lent**2 + unmeasured_squared(time)
-    low, high = np.exp(np.array([[-1.0], [1.0]]) * np.sqrt(squared))[:, time.layouts.device]
+    logs = np.array([[-1.0], [1.0]]) * np.sqrt(squared)
+    low, high = np.exp(logs[:, time.layouts.device] * time.range_ratio)
     return Bounds(low, high)
 
 

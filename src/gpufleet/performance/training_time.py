@@ -12,7 +12,7 @@ from gpufleet.architecture.flops import prompt_score_flop
 from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.training import AttentionKernel, Recipe, Recompute, TrainingLayouts, TrainingMachine
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.performance.training_kernels import KernelModel, Kernels, Shards
@@ -28,13 +28,18 @@ FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
 
 @dataclass(frozen=True, eq=False)
 class TrainingTime:
-    """The step of a model under a recipe in many layouts; `software_year` dates the software, None is unknown."""
+    """The step of a model under a recipe in many layouts; `software_year` dates the software, None is unknown.
+
+    Steps of one's own took `measured_ratio` times as long as predicted, of each layout or of all; `range_ratio` is left
+    of their ranges.
+    """
 
     model: KernelModel
     layouts: TrainingLayouts
     constants: TrainingTimeConstants
     software_year: float | None = None
-    measured_ratio: float = 1.0
+    measured_ratio: Floats = 1.0
+    range_ratio: Floats = 1.0
 
     @property
     def arch(self) -> Architecture:

@@ -8,18 +8,20 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
+from gpufleet.domain.beside import NOTHING_BESIDE
 from gpufleet.domain.calibration import Curves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.performance.host_link import OFFLOADED
 from gpufleet.performance.mixer_groups import MixerGroup
 from gpufleet.performance.recurrence import (
     borrows_full_attention,
     is_timed_by_formula,
 )
-from gpufleet.performance.serving import Lengths, decode_step_s, host_times
+from gpufleet.performance.serving import Lengths, decode_load, decode_step_s, host_times
 from gpufleet.performance.shared_steps import step_rules
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
@@ -61,15 +63,18 @@ def time_bounds(
 
     `step_s`: the decode steps at that batch, where they are known already.
 
-    ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2), around the expected value   [1]
+    ln factor = +- sqrt(engine^2 + kernels^2 + distance^2 + host^2 + beside^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TPOT x exp(log_experts) where
     tokens are routed to experts, for TTFT x `regime_ratio`; kernels: the same of curves lent by another accelerator, 0
     where they were measured on this one, of which a step keeps the share `lent_kept` that was seen where a GPU was left
     out with its curves, since its kernels do not all err alike; distance: `MeasuredSpread.beyond_log`; host: what a
-    host that works while the device waits may take of a step.
+    host that works while the device waits may take of a step; beside: adapters that nobody timed, and weights that are
+    read from host memory.
     """
     known = model.once(measured_spread)
     beyond = known.beyond_log(model, batch, lengths) ** 2
+    if any(engine.beside != NOTHING_BESIDE for engine in model.candidates.palette.engines):
+        beyond = beyond + _beside_squared(model, batch, lengths)
     own = known.tpot_squared, known.ttft_squared * _regime_ratio(model, batch) ** 2
     tpot, ttft = (squared + lent + beyond for squared, lent in zip(own, known.lent_squared, strict=True))
     return {
@@ -86,6 +91,24 @@ def _host_squared(model: StepModel, batch: FloatArray, lengths: Lengths, step_s:
     step_s = decode_step_s(model, batch, lengths) if step_s is None else step_s
     sequences_s = further_s * np.maximum(batch - 1, 0.0)
     return np.asarray(np.log(1.0 + sequences_s / step_s) ** 2 + np.log1p(np.maximum(exchanges_s / step_s, -0.5)) ** 2)
+
+
+def _beside_squared(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Squared ln factors of what is kept beside a model [end, candidate].
+
+    Adapters of unknown pace: up to `slowdown_ratio` later. Host memory: its link at the ends of its range, in a step of
+    decoding, of which it takes most.
+    """
+    engines = model.candidates.palette.engines
+    most = [e.adapters.slowdown_ratio if e.adapters and e.beside.has_unknown_pace else 1.0 for e in engines]
+    slower = np.log(np.array(most)[model.candidates.engine])
+    squared = np.stack([np.zeros(len(slower)), slower**2])
+    read_s = model.terms(decode_load(batch, lengths)).get(OFFLOADED)
+    if read_s is None:
+        return squared
+    ratio, step_s = model.hardware.calibration.formulas.host_read.link_ratio, decode_step_s(model, batch, lengths)
+    ends = [ratio.value / (ratio.high or ratio.value) - 1, ratio.value / (ratio.low or ratio.value) - 1]
+    return np.asarray(squared + np.log1p(np.multiply.outer(ends, read_s / step_s)) ** 2)
 
 
 def has_waiting_host(model: StepModel) -> bool:
@@ -256,6 +279,9 @@ def grades(model: StepModel) -> IntArray:
     grade = np.where(model.candidates.verified_tokens > 1, np.maximum(grade, int(Grade.TRANSFERRED)), grade)
     for curves in (*weighty_curves(model), *mixer_curves(model)):
         grade = np.maximum(grade, curves.grade)
+    beside = [e.beside.has_unknown_pace or e.beside.offloaded_bytes > 0 for e in model.candidates.palette.engines]
+    if any(beside):
+        grade = np.maximum(grade, np.where(np.array(beside)[model.candidates.engine], int(Grade.ROOFLINE), 0))
     if is_timed_by_formula(model.arch) or model.arch.images is not None:
         grade = np.maximum(grade, int(Grade.ROOFLINE))
     elif model.arch.is_assumed or borrows_full_attention(model.arch):

@@ -9,10 +9,20 @@ from gpufleet.domain.images import Images
 from gpufleet.questions.fields import (
     ACCEPTANCE,
     ACCEPTED_LENGTH,
+    BLOCK_SIZE,
     CALIBRATION,
+    CHAT_TEMPLATE,
+    CHUNKED_PREFILL,
+    CPU_OFFLOAD,
+    DTYPE,
+    ENFORCE_EAGER,
     ENGINE_VERSION,
     IMAGES,
     IN,
+    KV_OFFLOAD,
+    LORA,
+    LORA_SLOWDOWN,
+    MAX_MODEL_LEN,
     MAX_NUM_SEQS,
     MAX_STEP_TOKENS,
     MEMORY_FRACTION,
@@ -20,7 +30,10 @@ from gpufleet.questions.fields import (
     OUT,
     PREFIX_CACHE,
     RATE,
+    REASONING_PARSER,
     SPECULATE,
+    TOLD,
+    TOOL_CALL_PARSER,
     NamedPath,
 )
 from gpufleet.questions.words import (
@@ -55,8 +68,9 @@ POOL = text("POOL")
 TYPED = (
     "in", "out", "gpus", "prefill", "decode", "concurrency", "rate", "batch", "full_queue", "requests", "prefix_cache",
     "tp", "pp", "ep", "attention_dp", "precision", "kv_precision", "images", "engine", "engine_version", "instance",
-    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "calibration", "speculate",
-    "accepted_length", "acceptance",
+    "peer_to_peer", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "max_model_len", "block_size",
+    "enable_chunked_prefill", "enforce_eager", "calibration", *TOLD, "lora", "lora_slowdown", "cpu_offload_gb",
+    "kv_offload", "speculate", "accepted_length", "acceptance",
 )  # fmt: skip
 """Words that `gpufleet estimate` takes, in the order of its help; the others are Python's."""
 
@@ -90,7 +104,19 @@ class CopyQuestion(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    max_model_len: int | None = worded(MAX_MODEL_LEN)
+    block_tokens: int | None = worded(BLOCK_SIZE)
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER)
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE)
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
+    reasoning_parser: str | None = worded(REASONING_PARSER)
+    chat_template: str | None = worded(CHAT_TEMPLATE)
+    lora: str | None = worded(LORA)
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD)
     speculate: str | None = worded(SPECULATE)
     accepted_length: float | None = worded(ACCEPTED_LENGTH)
     acceptance: float | None = worded(ACCEPTANCE)
@@ -107,6 +133,7 @@ class EstimateRequest(CopyQuestion):
     serves most. At a rate or from clients, `requests` are a run of so many, which is replayed: too many for a steady
     state are answered too. `prefix_cache` is the share of prompt tokens that a cache holds. `waves` and `length_spread`
     describe the client; the engine is started with `max_batch`, `max_step_tokens`, `memory_fraction` (and keeps to it),
+    `max_model_len`, `block_tokens`, `chunks_prompts`, `enforce_eager`,
     `poll_interval_steps`, `gather_steps`, `batch_wait_steps` and `batch_wait_ratio` (see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster. At a rate a number of tokens is a mean, with the
     usual spread of lengths, as in a plan; from clients prompts come as users' do, or all alike where both lengths are

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from gpufleet.domain.beside import parse_adapters
 from gpufleet.domain.images import LONGEST_SIDE_PIXELS, MOST_IMAGES, Images
 from gpufleet.errors import UsageError
 from gpufleet.questions.words import (
@@ -17,6 +18,7 @@ from gpufleet.questions.words import (
     HOURS_OF_DAY,
     INTEGER,
     LOAD,
+    NUMBER,
     PEER_TO_PEER,
     PERIOD,
     RATE_TEXT,
@@ -24,6 +26,7 @@ from gpufleet.questions.words import (
     ROW_COUNT,
     SHARE,
     SLACK,
+    STANDS_OR_NOT,
     USD_AT_ALL,
     USD_PER_TIME,
     WHOLE,
@@ -37,6 +40,7 @@ from gpufleet.questions.words import (
     flag,
     maybe_file,
     names,
+    on_off,
     optional,
     plain,
     said_by,
@@ -47,7 +51,18 @@ from gpufleet.questions.words import (
 )
 from gpufleet.questions.words import words_of as words_of
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR, REQUESTS_PER_S, USD_PER_HOUR, Bounds, in_full
+from gpufleet.units import (
+    BYTES,
+    GIB,
+    HOUR,
+    REQUESTS_PER_S,
+    TOKENS,
+    USD_PER_HOUR,
+    Bounds,
+    in_full,
+    parse_bytes,
+    parse_whole_tokens,
+)
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
@@ -102,6 +117,80 @@ CALIBRATION = Word(
     name="calibration",
     is_in_files=False,
 )
+DTYPE = Word(
+    text("NAME"), "16 bits of computing: bfloat16, float16 or auto (default: the checkpoint's).", ENGINE, name="dtype"
+)
+TOOL_CALL_PARSER = Word(
+    text("NAME"), "Parser of tool calls in the command (TensorRT-LLM: --tool_parser).", ENGINE, name="tool_call_parser"
+)
+REASONING_PARSER = Word(text("NAME"), "Parser of reasoning in the command.", ENGINE, name="reasoning_parser")
+CHAT_TEMPLATE = Word(text("TEMPLATE"), "Chat template, a file that the server reads.", ENGINE, name="chat_template")
+TOLD = ("dtype", "tool_call_parser", "reasoning_parser", "chat_template")
+REPLICA_RATE = Word(
+    text("[GPU:N@]N/TIME"),
+    "What one copy of yours carried within your limits: 1.9/s with one --gpu, H100:2@1.9/s.",
+    ENGINE,
+    name="replica_rate",
+    label="your rate of a copy",
+)
+MAX_MODEL_LEN = Word(
+    Kind("TOKENS", plain(parse_whole_tokens), unit="tokens"),
+    "Tokens of the longest request, prompt and answer (SGLang: --context-length).",
+    ENGINE,
+    name="max_model_len",
+    what="the longest request",
+    bounds=TOKENS,
+)
+BLOCK_SIZE = Word(
+    INTEGER,
+    "Tokens of a block of the KV cache (TensorRT-LLM: tokens_per_block).",
+    ENGINE,
+    name="block_size",
+    singular="--page-size",
+    what="the tokens of a block",
+    bounds=Bounds(1, 8192, ""),
+)
+CHUNKED_PREFILL = Word(
+    STANDS_OR_NOT,
+    "Prompts may be cut over steps, with --no- not (SGLang: --chunked-prefill-size -1).",
+    ENGINE,
+    name="enable_chunked_prefill",
+    is_negated=True,
+)
+ENFORCE_EAGER = Word(STANDS_OR_NOT, "No CUDA graphs (SGLang: --disable-cuda-graph).", ENGINE, name="enforce_eager")
+LORA = Word(
+    Kind("NxrR", plain(lambda said: str(parse_adapters(said)))),
+    "LoRA adapters: 20xr16 of rank 16, all on the GPUs; 20xr16/4: four slots; 20xr16@attention.",
+    ENGINE,
+    name="lora",
+)
+LORA_SLOWDOWN = Word(
+    NUMBER,
+    "How much longer steps take with adapters: 0.15; default: nobody knows.",
+    ENGINE,
+    name="lora_slowdown",
+    what="the slowdown by adapters",
+    bounds=Bounds(0, 10, "(0.15: 15 % longer)"),
+)
+CPU_OFFLOAD = Word(
+    NUMBER,
+    "GiB of weights of each GPU in host memory, read in every step: 10.",
+    ENGINE,
+    name="cpu_offload_gb",
+    what="the weights in host memory",
+    bounds=Bounds(0, 4096, "GiB"),
+)
+KV_OFFLOAD = Word(
+    Kind("SIZE", plain(parse_bytes), unit="bytes"),
+    "KV cache that a copy keeps in host memory beside that of its GPUs: 200GiB.",
+    ENGINE,
+    name="kv_offload",
+    shown=lambda size: f"{in_full(size / GIB)} GiB",
+    what="the KV cache in host memory",
+    bounds=BYTES,
+)
+KEPT_BESIDE = ("lora", "lora_slowdown", "cpu_offload_gib", "kv_offload_bytes")
+"""Fields that say what is kept beside a model."""
 SPECULATE = Word(
     text("METHOD:K"),
     "Draft K tokens a step: mtp:3, eagle3:3, ngram:5, or a draft model: qwen3-0.6b:4; mtp:3@coding names the task.",
@@ -126,7 +215,10 @@ ACCEPTANCE = Word(
 )
 SPECULATED = ("speculate", "accepted_length", "acceptance")
 """Fields that say what drafts tokens."""
-STARTED = ("engine_version", "max_batch", "max_step_tokens", "memory_fraction", "calibration", *SPECULATED)
+STARTED = (
+    "engine_version", "max_batch", "max_step_tokens", "memory_fraction", "max_model_len", "block_tokens",
+    "chunks_prompts", "enforce_eager", "calibration", *TOLD, *KEPT_BESIDE, *SPECULATED,
+)  # fmt: skip
 """Fields that say which engine was started, and how."""
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k, 300..4000, fixed=1000.", LOAD, name="in", has_parts=True)
 OUT = Word(
@@ -497,7 +589,19 @@ class WriterRequest(PlanRequest):
     max_batch: int | None = worded(MAX_NUM_SEQS, label="sequences at once")
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS, label="tokens of a step")
     memory_fraction: float | None = worded(MEMORY_FRACTION, label="memory fraction")
+    max_model_len: int | None = worded(MAX_MODEL_LEN, label="longest request", shown="{:,} tokens".format)
+    block_tokens: int | None = worded(BLOCK_SIZE, label="tokens of a block")
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL, label="chunked prefill", shown=on_off)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER, label="CUDA graphs", shown=lambda eager: on_off(not eager))
     calibration: str | NamedPath | OwnStack | None = worded(CALIBRATION)
+    dtype: str | None = worded(DTYPE, label="dtype")
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER, label="tool call parser")
+    reasoning_parser: str | None = worded(REASONING_PARSER, label="reasoning parser")
+    chat_template: str | None = worded(CHAT_TEMPLATE, label="chat template")
+    lora: str | None = worded(LORA, label="adapters")
+    lora_slowdown: float | None = worded(LORA_SLOWDOWN, label="slower with adapters", shown="{:.0%}".format)
+    cpu_offload_gib: float | None = worded(CPU_OFFLOAD, label="weights in host memory", shown="{:g} GiB a GPU".format)
+    kv_offload_bytes: float | None = worded(KV_OFFLOAD, label="KV in host memory")
     speculate: str | None = worded(SPECULATE, label="drafts")
     accepted_length: float | None = worded(ACCEPTED_LENGTH, label="accepted length")
     acceptance: float | None = worded(ACCEPTANCE, label="acceptance")
@@ -551,6 +655,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     share of prompt tokens whose KV all requests hold together.
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     `reason`: why it may run there alone, kept beside it in the answer.
+    `replica_rate`: what one copy carried within these limits where its user measured it; it sizes such copies.
     `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
     `played`: how many times their rate copies carried in a replay, by their names ('1x L4 TP1 bf16 vllm').
     """
@@ -573,6 +678,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     reason: str | None = optional(
         text("TEXT"), "Why it may run there alone, such as compliance.", RENTED, label="reason", is_typed=False
     )
+    replica_rate: str | None = worded(REPLICA_RATE)
     disagg: bool = flag(
         "Also plan copies that only prefill with copies that only decode.", BESIDE, is_of_each_model=False
     )

@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.habits import DEFAULT_METHOD
 from gpufleet.domain.images import Images
 from gpufleet.questions.estimate import CopyQuestion, EstimateRequest
-from gpufleet.questions.fields import MAX_NUM_SEQS, MAX_STEP_TOKENS, MEMORY_FRACTION, MODEL, SPECULATE, NamedPath
+from gpufleet.questions.fields import (
+    BLOCK_SIZE,
+    CHAT_TEMPLATE,
+    CHUNKED_PREFILL,
+    DTYPE,
+    ENFORCE_EAGER,
+    MAX_MODEL_LEN,
+    MAX_NUM_SEQS,
+    MAX_STEP_TOKENS,
+    MEMORY_FRACTION,
+    MODEL,
+    REASONING_PARSER,
+    SPECULATE,
+    TOOL_CALL_PARSER,
+    NamedPath,
+)
 from gpufleet.questions.training import LARGEST_SIZE, FinetuneRequest
 from gpufleet.questions.words import (
     ENGINE,
@@ -76,6 +91,18 @@ class FitRequest(Request):
     max_batch: int | None = worded(MAX_NUM_SEQS)
     max_step_tokens: int | None = worded(MAX_STEP_TOKENS)
     memory_fraction: float | None = worded(MEMORY_FRACTION)
+    max_model_len: int | None = worded(MAX_MODEL_LEN)
+    block_tokens: int | None = worded(BLOCK_SIZE)
+    chunks_prompts: bool | None = worded(CHUNKED_PREFILL)
+    enforce_eager: bool | None = worded(ENFORCE_EAGER)
+    dtype: str | None = worded(DTYPE)
+    tool_call_parser: str | None = worded(TOOL_CALL_PARSER)
+    reasoning_parser: str | None = worded(REASONING_PARSER)
+    chat_template: str | None = worded(CHAT_TEMPLATE)
+    lora: str | None = as_in(CopyQuestion, "lora")
+    lora_slowdown: float | None = as_in(CopyQuestion, "lora_slowdown")
+    cpu_offload_gib: float | None = as_in(CopyQuestion, "cpu_offload_gb")
+    kv_offload_bytes: float | None = as_in(CopyQuestion, "kv_offload")
     speculate: str | None = worded(SPECULATE)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.questions.estimate import GPUS, POOL, CopyQuestion
-from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
+from gpufleet.questions.fields import IN, OUT, RATE, REPLICA_RATE, REQUESTS, SLO, TRACE, NamedPath
 from gpufleet.questions.words import (
     BESIDE,
     EDITED,
@@ -411,6 +411,7 @@ class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
     """
 
     slo: str | Slo | None = worded(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")
+    replica_rate: str | None = worded(REPLICA_RATE, says="What one copy of yours carried within your limits: 1.9/s.")
     edited: bool = flag_of(EDITED)
     warm_up_s: float | None = optional(
         Kind("TIME", time_or_none, unit="s"),

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.domain.habits import DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS
-from gpufleet.questions.fields import DEADLINE, MODEL, JobRequest, NamedPath, words_of
+from gpufleet.questions.fields import CALIBRATION, DEADLINE, MODEL, JobRequest, NamedPath, words_of
 from gpufleet.questions.words import (
     ENGINE,
     LOAD,
@@ -29,6 +29,7 @@ from gpufleet.units import HOUR, Bounds, parse_corpus, parse_tokens
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture
+    from gpufleet.domain.own_stack import OwnStack
 
 LARGEST_SIZE = 65_536
 """No part of a layout is larger."""
@@ -44,7 +45,7 @@ class TrainingRequest(JobRequest):
 
     `gpus` may fix their number: 'H100:256'. Without a deadline the cheapest run is planned, however long it takes.
     `layout` fixes parts of the layout: 'tp=4,pp=2,micro-batch=1'; `measured` are runs of one's own, each a layout and
-    the tokens per second and GPU that it reached: 'H100:8,micro-batch=4@9800'.
+    the tokens per second and GPU that it reached: 'H100:8,micro-batch=4@9800'; `calibration` keeps what such runs say.
     """
 
     model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
@@ -122,6 +123,9 @@ class TrainingRequest(JobRequest):
         "Runs of your own, layout and tokens/s/GPU: 'H100:8,micro-batch=4@9800'; more behind ';'.",
         TRAINING,
         label="your own runs",
+    )
+    calibration: str | NamedPath | OwnStack | None = worded(
+        CALIBRATION, says="What 'gpufleet calibrate --save' kept of your own training runs."
     )
     stack: str | None = optional(
         text("NAME"),

@@ -43,7 +43,7 @@ TRAINING, REPLICAS = "Training", "The replicas"
 HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
 """Headings of a help page, in their order. A word under `WRITTEN` is no part of the question that an answer states."""
 WORD = "word"
-SWITCH = {"on": True, "off": False}
+SWITCH = {"on": True, "off": False, "yes": True, "no": False, "true": True, "false": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 
 
@@ -130,7 +130,8 @@ class Word(Generic[T]):
     answer. `fills` is the limit of the solver that it sets. `beyond_today` names it where today's fleet is not judged
     with it, unless it is `plain`. `joined_by` joins a list of a file to one text, `has_parts` lets a file say 'mean: 5'
     below it. `is_needed`: it must be typed, for nothing else could say it. `is_argument`: it is typed without its
-    option. `shows_default`: help tells it beside what it `says`. `hint` is told where it cannot be read.
+    option. `is_negated`: '--no-' before its name says that it does not hold. `shows_default`: help tells it beside
+    what it `says`. `hint` is told where it cannot be read.
     """
 
     kind: Kind[T]
@@ -154,6 +155,7 @@ class Word(Generic[T]):
     comes_last: bool = False
     is_needed: bool = False
     is_argument: bool = False
+    is_negated: bool = False
     shows_default: bool = False
     hint: str | None = None
     field: str = ""
@@ -291,6 +293,11 @@ def on_or_off(text: str, _: str) -> bool:
     return SWITCH[said]
 
 
+def on_off(is_done: bool) -> str:
+    """A switch as it is said."""
+    return "on" if is_done else "off"
+
+
 def hours(text: str, _: str) -> float:
     """Hours of a day: '10', or '10h'."""
     bare = text.strip()
@@ -362,13 +369,14 @@ WHOLE = Kind("N", whole)
 INTEGER = Kind("N", integer)
 NUMBER = Kind("N", number)
 ON_OFF = Kind("on|off", on_or_off)
+STANDS_OR_NOT = Kind("", on_or_off, takes=bool)
 COUNT = Kind("N", lambda text, what: parse_count(text, what or "a count"))
 PEER_TO_PEER = Word(
     ON_OFF,
     "GPUs reach each other over PCIe without the host; default: as the card's drivers let them.",
     REPLICAS,
     label="peer to peer",
-    shown=lambda reaches: "on" if reaches else "off",
+    shown=on_off,
 )
 ROW_COUNT = Kind("N", whole, takes=int)
 PLAIN_NUMBER = Kind("N", number, takes=float)

@@ -11,6 +11,7 @@ from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_further import REFUSED_COLUMNS, machines_of
 from gpufleet.report.ranges import ranged_figure
 from gpufleet.report.rented import gpus
+from gpufleet.report.words import copies_words
 from gpufleet.results.comparison import Comparison, FleetComparison, Side
 from gpufleet.results.plan import Deployment
 
@@ -127,7 +128,7 @@ FIGURES: dict[str, Callable[[Deployment], str]] = {
     "$/1M out": lambda d: usd(d.usd_per_million_output_tokens),
     "machines": machines_of,
     "GPUs": gpus,
-    "replicas": lambda d: f"{d.replicas}x {d.layout} {d.weight_format}",
+    "replicas": lambda d: copies_words(d),
     "carries": lambda d: ranged_figure(d.requests_per_s_capacity, "requests/s"),
     "number set by": lambda d: d.binding_limit,
     "memory slack": lambda d: f"{percent(d.slack_ratio.get('KV room'))} of {count(d.largest_batch)} sequences",

@@ -95,9 +95,11 @@ def startup_line(result: FitResult, held_bytes: float, pool: Figure) -> list[str
     asked = result.startup_kv_bytes
     if asked is None or asked <= held_bytes or asked <= (pool.low or 0.0):
         return []
+    tokens = count(result.max_model_len or result.context_tokens)
+    beside = "" if result.max_model_len else ", each layer with a window keeping a whole step beside it"
     return [
-        f"{result.engine} starts only where the pool has {gib(asked)}: one sequence of {count(result.context_tokens)} "
-        "tokens while its prompt is prefilled, each layer with a window keeping a whole step beside it."
+        f"{result.engine} starts only where the pool has {gib(asked)}: one sequence of {tokens} tokens while its "
+        f"prompt is prefilled{beside}."
     ]
 
 

@@ -24,6 +24,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import WARNING, Column, Columns, Fact, Page, Picture, Row, Table, column, lines_table, number
 from gpufleet.report.rented import gpus, in_doubt, machines, marked, place, titled
 from gpufleet.report.search import assumed_words, dated_sources, preferred_line
+from gpufleet.report.words import copies_words
 from gpufleet.results.base import Figure
 from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService, RouteRow
 
@@ -263,7 +264,7 @@ def copies_table(mix: FleetMix) -> Table:
             mix.services[c.service].model,
             letter(c.machines),
             c.deployment.gpu,
-            f"{c.deployment.replicas}x {c.deployment.layout} {c.deployment.weight_format}",
+            copies_words(c.deployment),
             c.requests_per_s,
             c.busy_ratio,
             c.deployment.grade,

@@ -12,6 +12,7 @@ from gpufleet.report.numbers import duration, usd
 from gpufleet.report.page import Column, Picture, Row, Table
 from gpufleet.report.rented import gpus, marked, short_machines
 from gpufleet.report.service_tables import bought, bought_columns
+from gpufleet.report.words import copies_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan
 from gpufleet.results.plan import Deployment, Front, RentedService, ServePlan, ServicePlan
@@ -78,7 +79,7 @@ def front_table(plan: ServePlan, front: Front, width: int) -> Table:
             "bought": bought(d),
             "latency": duration(d.latency[front.figure].value),
             "machines": short_machines(d),
-            "shape": f"{d.replicas}x {d.layout} {d.weight_format}",
+            "shape": copies_words(d),
             "grade": d.grade,
         }
         for mark, d in zip(chart.marks, front.points, strict=True)

@@ -93,8 +93,9 @@ FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
     "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "running_usd", "usd_per_month", "interruption",
-    "interruptions", "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "weight_format",
-    "gpus_per_replica", "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
+    "interruptions", "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "drafts",
+    "weight_format", "gpus_per_replica", "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch",
+    "wave_s", "work_s",
 )  # fmt: skip
 
 

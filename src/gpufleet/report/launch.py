@@ -15,7 +15,8 @@ def launch_tables(launch: Launch | None, replicas: int | None = None, *, is_brie
     if launch is None:
         return []
     each = f", {replicas} times" if replicas is not None and replicas > 1 else ""
-    documented = [] if is_brief else [f"Flags of {launch.documented}."]
+    image = f" Image: {launch.image}." if launch.image and launch.image not in launch.arguments else ""
+    documented = [] if is_brief else [f"Flags of {launch.documented}.{image}"]
     notes = [*(f"{note}." for note in launch.notes), *documented]
     return [Table([], [], f"To start a replica{each}", notes, empty="", listing=[*file_lines(launch), command(launch)])]
 

@@ -34,9 +34,9 @@ LAYOUTS_OF_TRAINING = frozenset(
 )  # fmt: skip
 """Rules of arithmetic that drop most layouts of every run: a screen names them where nothing else is to be told."""
 NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
-    {"link_unknown", "no_price", "unpriced", "no_curve", "unsupported_architecture", "unsupported_device",
-     "unsupported_weights", "device_lacks_weights", "device_runs_wider", "device_refuses_weights",
-     "unmaintained_device", "training_device"}
+    {"link_unknown", "no_price", "unpriced", "no_curve", "unsupported_architecture", "architecture_of_newer_versions",
+     "unsupported_device", "unsupported_weights", "device_lacks_weights", "device_runs_wider",
+     "device_refuses_weights", "unmaintained_device", "training_device"}
 )  # fmt: skip
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
 

@@ -30,7 +30,7 @@ FILE_COLUMNS = (
     "price_kind", "steady_instance_count", "steady_price_per_instance_usd_per_hour", "quiet_instance_count",
     "busy_usd_per_hour", "price_basis", "price_source",
     "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
-    "interruption", "engine", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
+    "interruption", "engine", "drafts", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
 )  # fmt: skip
 PER = {"service": "once", "instance": "per machine", "million_requests": "per 1M requests"}

@@ -214,7 +214,10 @@ def did_lines(result: Simulation) -> Iterator[str]:
     yield f"Ended: {ended or 'no request came'}."
     if r.cost is not None:
         yield cost_line(r.cost)
-    yield grade_line(r.grade)
+    drafts = next((i.value for i in r.inputs if i.name == "drafts"), None)
+    if drafts is not None:
+        yield f"Drafts: {drafts}."
+    yield grade_line(r.grade, drafts)
 
 
 def level_text(level: TimeLevel) -> str:

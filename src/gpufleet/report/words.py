@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.reason import Figure, Reason, Rejection
 from gpufleet.domain.verdict import FITS
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan import Deployment
 
 ROUNDING = 1e-9
 IN_SECONDS_FROM_S = 10.0
@@ -65,6 +68,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_binds_longer": "bought for a term and paid round the clock: not bought for one run",
     # what engines run
     "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
+    "architecture_of_newer_versions": "{engine} {version} does not know {family} models: {first} is the first to do so",
     "unsupported_device": "{engine} does not run on {device}",
     "unmaintained_device": "{engine} {until} and later {why}",
     "unsupported_weights": "{engine} does not run {weights} weights",
@@ -76,7 +80,16 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "kv_cache_of_other_versions": "{engine} as asked has no {kv} KV cache on {device}: versions {others} have one",
     "kv_cache_of_other_heads": "{engine} on {device} keeps {kv} for plain attention with heads of {heads} alone",
     "unsupported_kv_cache": "{engine} on {device} has no {kv} KV cache",
+    "no_adapters": "{engine} as asked serves no adapters",
+    "no_adapters_of_family": "{engine} serves no adapters of {family} models",
+    "adapter_rank_too_large": "{engine} serves adapters up to rank {most}",
+    "no_weights_in_host_memory": "{engine} as asked keeps no weights in host memory",
+    "no_kv_in_host_memory": "{engine} as asked keeps no KV cache in host memory",
+    "adapters_with_ep": "{engine} adapts no experts that lie whole on GPUs: {layout}",
     # what a search leaves out
+    "drafts_with_stages": "{engine} drafts no tokens over pipeline stages",
+    "drafts_with_groups": "{engine} drafts by {method} in no groups of attention-DP",
+    "drafts_by_model": "this version of {engine} drafts with no other model",
     "link_unknown": "the link between the GPUs is not known",
     "no_curve": "no kernel curve for this format on this device",
     "too_large": "does not fit in memory",
@@ -302,6 +315,12 @@ def engine_words(engine: str, drafts: str | None) -> str:
     ('vllm drafting mtp:3', 'vllm')
     """
     return f"{engine} drafting {drafts}" if drafts else engine
+
+
+def copies_words(d: Deployment) -> str:
+    """How many copies, in which layout and format, and what they draft with."""
+    drafts = f" {d.drafts}" if d.drafts else ""
+    return f"{d.replicas}x {d.layout} {d.weight_format}{drafts}"
 
 
 def memory_look(verdict: str) -> Literal["good", "tight"]:

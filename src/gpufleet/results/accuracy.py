@@ -78,7 +78,7 @@ class ScoredRun(Result):
     """One run of a benchmark beside its predictions; `doubts` are what its file does not say, or counts otherwise.
 
     `model` is with the format of its weights, `layout` and `lengths` are short names; `gpu` is empty where the run
-    cannot be predicted.
+    cannot be predicted, `clients` where requests came at a rate.
     """
 
     name: str
@@ -89,6 +89,7 @@ class ScoredRun(Result):
     model: str = ""
     layout: str = ""
     lengths: str = ""
+    clients: float | None = None
     figures: list[ScoredFigure]
     doubts: list[str] = []
 

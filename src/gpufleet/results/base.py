@@ -166,13 +166,15 @@ class Launch(Result):
 
     `arguments` are its words, `groups` how many words stand together (a flag with its value). Where `options_file` is
     named, a file with `options` must lie beside it first. `documented` names the documentation of the flags,
-    `benchmark` the command that measures the replica while it runs, where the engine has one.
+    `benchmark` the command that measures the replica while it runs, where the engine has one. `image` is the container
+    image of the engine's version for the machine, where one is known.
     `replicas_per_machine`: so many are started on each machine; None where the answer knows of no machine.
     """
 
     engine: str
     documented: str
     benchmark: str | None = None
+    image: str | None = None
     command: str
     arguments: list[str]
     groups: list[int]

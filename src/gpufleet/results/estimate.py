@@ -6,6 +6,7 @@ from typing import Literal
 
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import ExplainedTerm, Figure, Launch, Ranks, Result
+from gpufleet.results.beside import KeptBeside
 from gpufleet.results.pools import PooledServing
 
 Bound = Literal["compute", "bandwidth", "latency", "link"]
@@ -161,6 +162,7 @@ class ServingEstimate(Answer):
     launch: Launch | None = None
     pools: PooledServing | None = None
     num_requests: int | None = None
+    beside: KeptBeside | None = None
 
     @property
     def is_held(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import ExplainedTerm, Figure, Launch, Result
+from gpufleet.results.beside import KeptBeside
 
 
 class MemoryPart(Result):
@@ -67,8 +68,8 @@ class FitResult(Answer):
     The engine may use `memory_fraction` of `device_bytes` less `driver_bytes`. `checkpoint_bytes_per_gpu` are weights
     as counted from the checkpoint; among `parts` they stand as the engine loads them. `tpot_floor` is a roofline bound:
     what one decode step must read over the memory bandwidth. A user holds `kv_bytes_per_user` while it decodes; the
-    engine starts where its KV pool has `startup_kv_bytes`. `otherwise` are usual settings of the engine in which it
-    does not fit: with one the verdict is tight at most.
+    engine starts where its KV pool has `startup_kv_bytes`, for a request of `max_model_len` where it was told of one.
+    `otherwise` are usual settings of the engine in which it does not fit: with one the verdict is tight at most.
     """
 
     model: str
@@ -91,6 +92,7 @@ class FitResult(Answer):
     kv_pool_bytes: Figure | None = None
     kv_bytes_per_user: float | None = None
     startup_kv_bytes: float | None = None
+    max_model_len: int | None = None
     users: Figure | None = None
     short_by_bytes_per_gpu: float = 0.0
     tpot_floor_s: Figure | None = None
@@ -100,6 +102,7 @@ class FitResult(Answer):
     otherwise: list[OtherSetting] = []
     terms: list[ExplainedTerm] = []
     launch: Launch | None = None
+    beside: KeptBeside | None = None
 
     @property
     def fits(self) -> bool:

@@ -10,6 +10,7 @@ from pydantic import computed_field
 
 from gpufleet.results.answer import Answer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Launch, Ranks, Refused, Result
+from gpufleet.results.beside import KeptBeside
 from gpufleet.results.catalog import TokenApi
 from gpufleet.results.levers import CertaintyPrice, CopiesForCertainty, Flip, Lever, LimitEdge
 from gpufleet.results.pools import PooledDeployment
@@ -117,6 +118,7 @@ class Deployment(RentedService):
     usd_per_million_output_tokens: float
     energy: Energy | None = None
     launch: Launch | None = None
+    beside: KeptBeside | None = None
 
 
 class MixPart(Result):

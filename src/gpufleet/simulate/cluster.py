@@ -51,7 +51,7 @@ class EngineRules:
     A request takes `request_s` + `token_s` x prompt to reach the engine; among others, first tokens are seen
     `late_steps` steps of decoding and `late_s` late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
-    was made for. Where others run, a prompt is admitted that leaves `spare_blocks` free.
+    takes. Where it `awaits_room`, no prompt is cut. Where others run, a prompt is admitted that leaves `spare_blocks`.
     """
 
     largest_batch: int
@@ -61,6 +61,7 @@ class EngineRules:
     block_tokens: int = 16
     groups: int = 1
     mixes_prompts: bool = True
+    awaits_room: bool = False
     waits_for_host: bool = False
     is_static: bool = False
     reserves_answers: bool = False

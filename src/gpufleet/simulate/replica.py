@@ -164,6 +164,8 @@ def take_prompts(state: Any, r: Any, replica: Any, engine: Any, now_s: Any, is_f
         n = first_waiting(state, replica, now_s)
         if n == NONE:
             return
+        if engine.awaits_room and not state.requests[n].has_kv and state.requests[n].prompt_tokens > budget:
+            return
         if not is_admitted(state, replica, engine, n):
             replica.is_blocked = 1
             return

@@ -117,6 +117,7 @@ ENGINE = np.dtype(
         ("longest_tokens", "i8"),
         ("prefix_tokens", "i8"),
         ("mixes_prompts", "i8"),
+        ("awaits_room", "i8"),
         ("waits_for_host", "i8"),
         ("is_static", "i8"),
         ("reserves_answers", "i8"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.performance.foreseen import ForeseenSteps
-from gpufleet.performance.serving import engine_step_s
+from gpufleet.performance.serving import engine_step_s, load_pace
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -90,15 +90,16 @@ def step_table(model: StepModel, largest_batch: int, longest_context: float, ste
     others_s = prompt_steps_s(steps, batches, prompts, 1)
     groups = int(model.candidates.num_groups[0])
     filled_s = prompt_steps_s(steps, batches, prompts, groups) if groups > 1 else None
+    pace = load_pace(model, decoding[..., 0])
     return StepTable(
         batches=batches,
         contexts=contexts,
         prompts=prompts,
         decode_s=decode_s,
-        extra_s=beyond_decoding_s(others_s),
+        extra_s=beyond_decoding_s(others_s) * pace,
         idle_s=others_s[0],
         attention_s=np.maximum.accumulate(prompt_attention_s(steps, contexts)),
-        filled_extra_s=None if filled_s is None else beyond_decoding_s(filled_s),
+        filled_extra_s=None if filled_s is None else beyond_decoding_s(filled_s) * pace,
         filled_idle_s=None if filled_s is None else filled_s[0],
     )
 

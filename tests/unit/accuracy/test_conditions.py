@@ -20,8 +20,9 @@ from gpufleet.accuracy.conditions import (
     memory_version_of,
 )
 from gpufleet.catalog.benchmark_scripts import LaunchOptions, StartLimits, load_benchmark_scripts
-from gpufleet.catalog.engine_eras import remembering, version_key, with_memory_era
+from gpufleet.catalog.engine_eras import remembering, with_memory_era
 from gpufleet.catalog.engines import find_engine
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 

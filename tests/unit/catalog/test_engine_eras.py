@@ -16,11 +16,11 @@ from gpufleet.catalog.engine_eras import (
     load_engine,
     load_eras,
     release_in,
-    version_key,
     with_era,
 )
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EarlierFigure
+from gpufleet.domain.versions import version_key
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.provenance import Sourced
 

@@ -9,6 +9,7 @@ from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.domain.precision_labels import weight_format
@@ -28,7 +29,7 @@ from gpufleet.units import GIB
 
 
 def engine_on(engine: str, gpu: str, memory_fraction: float | None = None) -> EngineMemory:
-    profile = find_engine(engine).started_with(memory_fraction=memory_fraction)
+    profile = find_engine(engine).started_with(EngineStart(memory_fraction=memory_fraction))
     return EngineMemory.of(profile, load_catalog().accelerators[gpu])
 
 
@@ -131,7 +132,7 @@ def test_an_a100_counted_as_large_for_one_release_which_left_less_room_for_kv() 
 def test_an_engine_keeps_to_the_tokens_of_a_step_that_it_was_started_with_in_each_version() -> None:
     gpu = load_catalog().accelerators["L40S"]
     for version in ("0.7.3", "0.11.0"):
-        started = remembering(find_engine("vllm"), version).started_with(max_step_tokens=4096)
+        started = remembering(find_engine("vllm"), version).started_with(EngineStart(max_step_tokens=4096))
         assert EngineMemory.of(started, gpu).prefill_budget_tokens == 4096
 
 
@@ -161,7 +162,7 @@ def test_transformers_keeps_the_last_logits_only_since_4_45() -> None:
 
 
 def of_version(engine: str, version: str, gpu: str, memory_fraction: float | None = None) -> EngineMemory:
-    profile = remembering(find_engine(engine), version).started_with(memory_fraction=memory_fraction)
+    profile = remembering(find_engine(engine), version).started_with(EngineStart(memory_fraction=memory_fraction))
     return EngineMemory.of(profile, load_catalog().accelerators[gpu])
 
 

@@ -6,6 +6,7 @@ from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.graphs import captured_graphs, graph_bytes_per_device, graph_sizes
 from gpufleet.memory.overhead import EngineMemory
@@ -15,7 +16,9 @@ from gpufleet.units import GIB, MIB
 def rules(
     engine: str, gpu: str, version: str | None = None, fraction: float | None = None, max_batch: int | None = None
 ) -> EngineMemory:
-    profile = remembering(find_engine(engine), version).started_with(max_batch=max_batch, memory_fraction=fraction)
+    profile = remembering(find_engine(engine), version).started_with(
+        EngineStart(max_batch=max_batch, memory_fraction=fraction)
+    )
     return EngineMemory.of(profile, load_catalog().accelerators[gpu])
 
 

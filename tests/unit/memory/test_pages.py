@@ -11,6 +11,7 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp
+from gpufleet.domain.engine_start import EngineStart
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget, memory_terms, pool_bytes_per_sequence
@@ -245,6 +246,6 @@ def budget_of(
     model: str, gpu: str, context_tokens: int, step_tokens: int | None = None, version: str | None = None
 ) -> MemoryBudget:
     arch, accelerator = shipped_architecture(model), load_catalog().accelerators[gpu]
-    engine = load_engine("vllm", version).started_with(max_step_tokens=step_tokens)
+    engine = load_engine("vllm", version).started_with(EngineStart(max_step_tokens=step_tokens))
     demand = Demand(kv_bytes_per_element=2.0, context_tokens=context_tokens)
     return memory_budget(arch, arch.weights, EngineMemory.of(engine, accelerator), demand)

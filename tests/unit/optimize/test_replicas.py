@@ -17,7 +17,7 @@ from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.feasible import refusal
 from gpufleet.optimize import replicas as search
-from gpufleet.optimize.links import pcie_bytes_per_s, usual_link
+from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import (
     LINK_UNKNOWN,
     Choices,
@@ -28,6 +28,7 @@ from gpufleet.optimize.replicas import (
     room,
     with_fp16_twins,
 )
+from gpufleet.performance.host_link import pcie_bytes_per_s
 from gpufleet.performance.serving import Lengths
 from gpufleet.report.words import sentence
 

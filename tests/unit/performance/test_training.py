@@ -170,7 +170,7 @@ def test_tokens_are_those_of_the_whole_batch_over_all_gpus() -> None:
 
 def test_steps_of_ones_own_scale_every_term_and_narrow_the_range() -> None:
     time = time_of(one_layout())
-    own = replace(time, measured_ratio=1.5)
+    own = replace(time, measured_ratio=1.5, range_ratio=0.7)
     assert float(step_terms(own).total[0]) == pytest.approx(1.5 * float(step_terms(time).total[0]))
     usual, narrower = time_bounds(time), time_bounds(own)
     assert float(narrower.high_ratio[0]) < float(usual.high_ratio[0])

@@ -41,7 +41,8 @@ EVERY_WORD = [
 ]
 SUCH_AS = {
     "SHARE": "30%", "N": "3", "N/TIME": "5/s", "TIME": "10h", "USD/TIME": "20/h", "USD": "500", "NAME,...": "aws",
-    "KIND,...": "spot", "": "yes", "on|off": "on", "NxWxH": "1x64x64",
+    "KIND,...": "spot", "": "yes", "on|off": "on", "NxWxH": "1x64x64", "TOKENS": "8k", "NxrR": "r16",
+    "SIZE": "20GiB",
 }  # fmt: skip
 READ_ALONE = [p for p in EVERY_WORD if p.values[1].field and not p.values[1].has_parts]
 TYPES = {"float": float, "int": int, "str": str, "bool": bool, "Sequence[str]": Sequence, "Images": Images}

@@ -23,6 +23,8 @@ SUFFIXES = (".json", ".jsonl", ".csv")
 NEEDED = {"gpu_id": "--gpus H100:1", "engine": "--engine vllm", "model_id": "--model llama-3.1-8b"}
 SAID_AS = {"gpu_id": "its GPU", "engine": "its engine", "model_id": "its model"}
 VERSION_UNSAID = "the engine's version is not said: taken as today's; --engine-version says it"
+OF_ONE_ORIGIN = {"sglang.bench_serving", "vllm bench serve"}
+"""Clients whose fields mean the same."""
 KNOWN = ", ".join(client.name for client in reversed(CLIENTS))
 
 
@@ -73,11 +75,14 @@ def as_fields(value: object, where: str) -> Fields:
 
 def runs_in(said: Fields) -> Iterator[Run]:
     """The runs of a record, by the client that wrote it."""
-    client = next((client for client in CLIENTS if client.wrote(said)), None)
-    if client is None:
+    wrote = [client for client in CLIENTS if client.wrote(said)]
+    names = {client.name for client in wrote}
+    if len(names) > 1 and not names <= OF_ONE_ORIGIN:
+        raise UsageError(f"{said.where} could be of several clients", found=", ".join(sorted(names)), expected="one")
+    if not wrote:
         found = ", ".join(list(said.record)[:8])
         raise UsageError(f"{said.where} is of no client that is known", found=found, expected=f"a result of {KNOWN}")
-    return client.runs(said)
+    return wrote[0].runs(said)
 
 
 def read_table(path: str | Path, stated: Mapping[str, str]) -> list[Run] | None:

@@ -7,18 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
 from gpufleet.accuracy.own_stack.shape import FarRun, StackCalibration, StackFactor
+from gpufleet.accuracy.own_stack.training import TRAINING, trained_stack
 from gpufleet.accuracy.score import NOTHING, score_files
 from gpufleet.api.envelope import in_full
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_stacks import load_spreads
-from gpufleet.domain.own_stack import TIMES, Factor, Fitted, OwnRun, OwnStack, fitted
+from gpufleet.domain.own_stack import STEP, TIMES, Factor, Fitted, OwnRun, OwnStack, fitted, load_of
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.own_stack import as_toml
 from gpufleet.provenance import Grade
-from gpufleet.results.accuracy import AccuracyReport, ScoredFigure, ScoredRun
+from gpufleet.results.accuracy import AccuracyReport, ScoredRun
 
+NamedRun: TypeAlias = tuple[str, OwnRun]
 MIDDLES = ("mean", "p50")
 NORMAL_10_90 = 1.2815515655446004
 """Standard deviations from the middle of a normal to its 10th and 90th percentile."""
@@ -32,34 +35,48 @@ def calibrate_stack(
     `said` is what results do not say themselves, as columns of a measured row; `columns` names those of one's own CSV.
     First tokens wait for steps: what is left of them is taken once steps run at their own pace.
     """
-    named = [files] if isinstance(files, str | Path) else files
+    named = [str(file) for file in ([files] if isinstance(files, str | Path) else files)]
 
-    def scored(own: OwnStack | None) -> list[ScoredRun]:
-        return list(runs_in(score_files(named, said=said, columns=columns, own=own)))
+    def scored(own: OwnStack | None) -> AccuracyReport:
+        return score_files(named, said=said, columns=columns, own=own)
 
-    runs = scored(None)
+    first = scored(None)
+    if all(file.kind == TRAINING for file in first.files):
+        stack, rows = trained_stack([file.file for file in first.files])
+        return told_of(stack, {STEP: (rows, stack.times[STEP])}, [], named, said)
+    runs = list(runs_in(first))
     doubts, stack, by_time = dict.fromkeys(doubt for run in runs for doubt in run.doubts), stack_of(runs), {}
     for time in TIMES:
         rows = list(residuals_of(runs, time))
         if rows:
-            found = fitted([own for *_, own in rows], load_spreads()[time])
+            found = fitted([own for _, own in rows], load_spreads()[time])
             stack, by_time[time] = replace(stack, times={**stack.times, time: found}), (rows, found)
-            runs = scored(stack)
+            runs = list(runs_in(scored(stack)))
     if not by_time:
         raise DataMissing("no run states TTFT or TPOT beside a prediction", hint="'gpufleet accuracy' says why.")
+    return told_of(stack, by_time, list(doubts), named, said)
+
+
+def told_of(
+    stack: OwnStack,
+    by_time: Mapping[str, tuple[Sequence[NamedRun], Fitted]],
+    doubts: list[str],
+    files: Sequence[str],
+    said: Mapping[str, str],
+) -> StackCalibration:
+    """The answer of a stack, with what its runs say of each time."""
     answer = StackCalibration(
         engine=stack.engine,
         engine_version=stack.version,
         gpu=stack.gpu,
         runs=stack.num_runs,
-        factors=[factor for time, (told_of, found) in by_time.items() for factor in factors_of(time, told_of, found)],
-        far=[far for time, (told_of, found) in by_time.items() for far in far_of(time, told_of, found)],
+        factors=[factor for time, (rows, found) in by_time.items() for factor in factors_of(time, rows, found)],
+        far=[far for time, (rows, found) in by_time.items() for far in far_of(time, rows, found)],
         toml=as_toml(stack),
         grade=Grade.MEASURED.label,
-        notes=list(doubts),
+        notes=doubts,
     )
-    asked = {"files": [str(file) for file in named], **said}
-    return in_full(answer, load_catalog(), asked)
+    return in_full(answer, load_catalog(), {"files": [*files], **said})
 
 
 def stack_of(runs: Sequence[ScoredRun]) -> OwnStack:
@@ -83,21 +100,19 @@ def runs_in(report: AccuracyReport) -> Iterator[ScoredRun]:
         yield from file.runs
 
 
-def residuals_of(runs: Sequence[ScoredRun], time: str) -> Iterator[tuple[ScoredRun, ScoredFigure, OwnRun]]:
+def residuals_of(runs: Sequence[ScoredRun], time: str) -> Iterator[NamedRun]:
     """The middle of a time of each run that states it, with what it is off by."""
     for run in runs:
         by_name = {figure.quantity: figure for figure in run.figures}
         figure = next((f for s in MIDDLES if (f := by_name.get(f"{time}_{s}")) is not None), None)
         if figure is not None and figure.measured and figure.predicted:
             log = math.log(figure.measured / figure.predicted)
-            yield run, figure, OwnRun(run.model, run.layout, run.lengths, log)
+            yield run.name, OwnRun(run.model, run.layout, run.lengths, log, load_of(run.clients))
 
 
-def factors_of(
-    time: str, rows: Sequence[tuple[ScoredRun, ScoredFigure, OwnRun]], found: Fitted
-) -> Iterator[StackFactor]:
+def factors_of(time: str, rows: Sequence[NamedRun], found: Fitted) -> Iterator[StackFactor]:
     """Factors of layouts, of models in other layouts, then of all other models."""
-    own = [run for *_, run in rows]
+    own = [run for _, run in rows]
     for (model, layout), factor in found.layouts.items():
         of = [run for run in own if (run.model, run.layout) == (model, layout)]
         yield told(time, of, factor, found.range_ratio(model, layout), model, layout)
@@ -120,11 +135,12 @@ def told(
         low_ratio=math.exp(factor.log - NORMAL_10_90 * factor.spread),
         high_ratio=math.exp(factor.log + NORMAL_10_90 * factor.spread),
         range_ratio=range_ratio,
+        slope=factor.slope,
     )
 
 
-def far_of(time: str, rows: Sequence[tuple[ScoredRun, ScoredFigure, OwnRun]], found: Fitted) -> Iterator[FarRun]:
+def far_of(time: str, rows: Sequence[NamedRun], found: Fitted) -> Iterator[FarRun]:
     """Runs that disagree with the others."""
     for at in found.far:
-        run, _, own = rows[at]
-        yield FarRun(name=run.name, time=time, measured_ratio=math.exp(own.log_ratio))
+        name, own = rows[at]
+        yield FarRun(name=name, time=time, measured_ratio=math.exp(own.log_ratio))

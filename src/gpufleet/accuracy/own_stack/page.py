@@ -6,7 +6,7 @@ from gpufleet.accuracy.own_stack.shape import StackCalibration, StackFactor
 from gpufleet.report.numbers import percent
 from gpufleet.report.page import Column, Page, Table
 
-NAMES = {"tpot": "TPOT", "ttft": "TTFT"}
+NAMES = {"tpot": "TPOT", "ttft": "TTFT", "step": "a step"}
 HELD = 0.03
 
 
@@ -30,7 +30,7 @@ def stack_page(found: StackCalibration) -> Page:
 
 
 def headline(found: StackCalibration) -> str:
-    """What was measured, and what becomes of TPOT and TTFT of its first model."""
+    """What was measured, and what becomes of each time of its first model."""
     version = f" {found.engine_version}" if found.engine_version else ""
     first = [next((f for f in found.factors if f.time == time and f.layout), None) for time in NAMES]
     moves = ", ".join(f"{NAMES[f.time]} {move(f.ratio)}" for f in first if f is not None)
@@ -66,8 +66,11 @@ def row_of(factor: StackFactor) -> dict[str, object]:
 def explained(found: StackCalibration) -> list[str]:
     """How to read it, and what to do with it."""
     keeps = f"--calibration {found.saved} in a question uses it." if found.saved else "--save FILE.toml keeps it."
+    grows = next((f for f in found.factors if f.slope), None)
+    slope = f" {NAMES[grows.time]} at 16 sequences; x{4**grows.slope:.2f} for 4 times as many." if grows else ""
     return [
         "runs say: the median of measured / predicted; taken: what is left of it beside how far stacks differ where "
-        "sources were left out. Runs of one sweep (one length, several loads) count as little more than one.",
+        "sources were left out. Runs of one sweep (one length, several loads) count as little more than one."
+        f"{slope}",
         f"ranges: how wide they become, of what they were. {keeps}",
     ]

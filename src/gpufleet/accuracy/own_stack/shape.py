@@ -11,6 +11,7 @@ class StackFactor(Result):
 
     `measured_ratio` is the median of measured / predicted over its runs, `ratio` what is taken of it, `low_ratio` and
     `high_ratio` its 10th and 90th percentile. `range_ratio`: the half-width of a range (in ln) over what it was.
+    Factors hold at 16 sequences together; for e times as many they are e^`slope` times that.
     """
 
     time: str
@@ -22,6 +23,7 @@ class StackFactor(Result):
     low_ratio: float
     high_ratio: float
     range_ratio: float
+    slope: float = 0.0
 
 
 class FarRun(Result):
