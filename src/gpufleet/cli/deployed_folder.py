@@ -11,7 +11,7 @@ from pathlib import Path
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.cli.emit import TAKEN, write_whole
 from gpufleet.errors import UsageError
-from gpufleet.files import read_text_file, refused
+from gpufleet.files import entries_of, is_file, is_folder, is_there, read_text_file, refused
 from gpufleet.units import MB
 
 UNWRITTEN, ELSEWHERE = "cannot write the folder", "--out DIR names another place."
@@ -25,9 +25,9 @@ def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> DeployedPl
         taken.files.update({f"{folder}/{file.name}": file.text for file in found.files})
         return found.model_copy(update={"folder": folder})
     target = Path(folder)
-    if os.path.lexists(target) and not target.is_dir():
+    if is_there(target) and not is_folder(target):
         raise UsageError("--out names no folder", found=folder, expected="a new folder, or an empty one")
-    if target.is_dir() and any(target.iterdir()):
+    if is_folder(target) and entries_of(target):
         if not force:
             raise UsageError("the folder holds files", found=folder, expected="a new one, or --force", hint=ELSEWHERE)
         for file in found.files:
@@ -51,12 +51,12 @@ def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> DeployedPl
 def differences(found: DeployedPlan, folder: str) -> str:
     """What differs from the files of a folder, as a patch of them; empty where nothing does."""
     old = Path(folder)
-    if not old.is_dir():
+    if not is_folder(old):
         raise UsageError("--diff names no folder", found=folder, expected="what --out wrote")
     pieces: list[str] = []
     for file in found.files:
         path = old / file.name
-        before = read_text_file(path, "a file of a deployment", LARGEST_BYTES) if path.is_file() else ""
+        before = read_text_file(path, "a file of a deployment", LARGEST_BYTES) if is_file(path) else ""
         was, now = (text.splitlines(keepends=True) for text in (before, file.text))
         pieces += difflib.unified_diff(was, now, str(path), file.name)
     return "".join(pieces)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
 from gpufleet.deploy.languages import yaml_document
-from gpufleet.deploy.serving_copies import LEAVING_S, ServingCopies
+from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
 
 AMD_DEVICES = ("/dev/kfd", "/dev/dri")
 
@@ -35,7 +35,7 @@ def service(copies: ServingCopies, number: int) -> dict[str, Any]:
         "volumes": [f"models:{HF_HOME}", *options],
         "shm_size": f"{max(copies.shared_gib, 1.0):g}gb",
         "restart": "unless-stopped",
-        "stop_grace_period": f"{copies.grace_s + LEAVING_S}s",
+        "stop_grace_period": f"{copies.grace_s + STOPPING_S}s",
         "healthcheck": {
             "test": ["CMD", "python3", "-c", check],
             "interval": f"{PROBE_S}s",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.languages import yaml_document
-from gpufleet.deploy.serving_copies import LEAVING_S, ServingCopies
+from gpufleet.deploy.serving_copies import LEAVING_S, STOPPING_S, ServingCopies
 
 NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
 PART_OF_GPUFLEET, TOKEN_SECRET, PORT_NAME = "gpufleet", "hf-token", "http"
@@ -49,7 +49,7 @@ def deployment(copies: ServingCopies) -> dict[str, Any]:
         "metadata": metadata(copies),
         "spec": {
             "replicas": copies.replicas,
-            "progressDeadlineSeconds": copies.start_s + copies.grace_s + LEAVING_S,
+            "progressDeadlineSeconds": copies.start_s + LEAVING_S + copies.grace_s + STOPPING_S,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
             "selector": {"matchLabels": {NAME: copies.name}},
             "template": {"metadata": {"labels": labels(copies)}, "spec": pod(copies)},
@@ -61,7 +61,7 @@ def pod(copies: ServingCopies) -> dict[str, Any]:
     """One copy on a node of its machine type; without the variables that services of the namespace would set."""
     return {
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": copies.grace_s + LEAVING_S,
+        "terminationGracePeriodSeconds": LEAVING_S + copies.grace_s + STOPPING_S,
         "nodeSelector": dict(copies.node_labels),
         "tolerations": [{"key": copies.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [container(copies)],

@@ -19,7 +19,9 @@ OF_DAEMONS_CORES, OF_DAEMONS_GIB = 0.5, 1.0
 SHARED_GIB = 8.0
 """/dev/shm of a copy over several GPUs, in memory: NCCL and workers of an engine exchange through it."""
 IMAGE_GIB, SPARE_DISK_RATIO = 20.0, 1.2
-LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S, LEAVING_S = 300, 60, 3600, 15
+LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S = 300, 60, 3600
+LEAVING_S, STOPPING_S = 15, 15
+"""How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
 LABELLED_CLOUDS = ("aws", "gcp", "azure")

@@ -8,7 +8,7 @@ from os import PathLike
 
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
-from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan
+from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.deploy.compose import compose_files
@@ -18,6 +18,7 @@ from gpufleet.deploy.serving_copies import (
     LEAST_GRACE_S,
     LEAST_START_S,
     MOST_GRACE_S,
+    OWN_LABEL,
     REACHED,
     SHARED_GIB,
     ServingCopies,
@@ -28,10 +29,10 @@ from gpufleet.deploy.serving_copies import (
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import usd_per_hour
+from gpufleet.report.numbers import percent, plural, usd_per_hour
 from gpufleet.results.base import Launch
 from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment, MixPart, ServePlan
 
 UNKNOWN_START_S = 1800
 LONGER_START, LONGER_ANSWER = 2.0, 3.0
@@ -46,12 +47,12 @@ class Target:
 
     name: str
     files: Callable[[ServingCopies], Mapping[str, str]]
-    steps: Callable[[Sequence[ServingCopies]], Sequence[str]]
+    steps: Callable[[Sequence[ServingCopies]], list[DeployedStep]]
     refusal: Callable[[Sequence[ServingCopies]], str | None] = lambda _: None
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan, to: str, *, image: str | None = None,
+    plan: str | PathLike[str] | ServePlan | FleetPlan, to: str = "kubernetes", *, image: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:  # fmt: skip
     """Files that start what a plan advises to rent, on a target: kubernetes or compose.
@@ -79,17 +80,18 @@ def deploy_plan(
         for name, text in target.files(one).items()
     ]
     machines = [bought(group.deployment) for group in groups]
+    notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
     answer = DeployedPlan(
         target=to,
         models=[group.model for group in groups],
         machines=machines,
         usd_per_hour=sum(group.deployment.usd_per_hour for group in groups),
         files=files,
-        steps=list(target.steps(copies)),
+        steps=target.steps(copies),
         plan_hash=read.input_hash,
-        notes=list(
-            dict.fromkeys(note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one))
-        ),
+        price_sources=read.price_sources,
+        grade=read.grade,
+        notes=list(dict.fromkeys([*dealt_out(read), *notes])),
     )
     beside = [DeployedFile(name=README, text=readme(answer)), DeployedFile(name=PLAN_FILE, text=read.to_json())]
     asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
@@ -114,7 +116,7 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
     if isinstance(plan, FleetPlan) and plan.encoder_plans:
         raise UsageError("plans of encoders are not deployed yet", expected="plans of models that write")
     for one in plans:
-        parts = one.deployments[:1] or [part.deployment for part in (one.mix.parts if one.mix else ())]
+        parts = one.deployments[:1] or [part.deployment for part in parts_of_mix(one)]
         if not parts:
             raise Infeasible(f"the plan of {one.model} serves nothing", hint="The plan says why.")
         version = None if one.basis is None else one.basis.question.get("engine_version")
@@ -125,13 +127,26 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
             yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version)
 
 
+def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
+    """Two offers that serve together where none serves alone."""
+    return () if plan.deployments or plan.mix is None else plan.mix.parts
+
+
+def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
+    """What has to be in front of two offers that serve one model."""
+    for one in plan.plans if isinstance(plan, FleetPlan) else [plan]:
+        shares = [percent(part.share_ratio) for part in parts_of_mix(one)]
+        if shares:
+            yield f"Requests of {one.model} have to be dealt out {' to '.join(shares)}: no router is written yet"
+
+
 def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
     """A group as files start it."""
     d, how = group.deployment, group.launch
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
         raise UsageError("copies over several machines are not deployed yet", found=f"{d.gpus_per_replica} GPUs a copy")
-    found = image or getattr(how, "image", None)
+    found = image or how.image
     if found is None:
         raise UsageError(f"no image of {d.engine} is known", hint="--image names yours.")
     start_s, weights_bytes = start_of(group)
@@ -205,6 +220,10 @@ def bought(d: Deployment) -> str:
 def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
     """What has to be done or is not known of one group."""
     yield from group.launch.notes
+    if group.deployment.price_kind != "on_demand":
+        d = group.deployment
+        kind = d.price_kind.replace("_", " ")
+        yield f"No file says how machines are paid for: rent {d.instance_count}x {d.instance} as {kind} first"
     if copies.memory_gib is None:
         yield f"Cores and memory of {group.deployment.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and group.deployment.engine == "vllm":
@@ -226,30 +245,54 @@ def others_than(to: str) -> str:
     return " or ".join(name for name in TARGETS if name != to)
 
 
-def kubernetes_steps(copies: Sequence[ServingCopies]) -> list[str]:
+def kubernetes_steps(copies: Sequence[ServingCopies]) -> list[DeployedStep]:
     """Commands in their order."""
-    pools = [f"kubectl label node NODE {k}={v}" for c in copies for k, v in c.node_labels.items() if "gpufleet" in k]
-    first = copies[0]
-    return [
-        *pools,
-        "kubectl create namespace serving",
-        "kubectl -n serving create secret generic hf-token --from-literal=token=...   # gated models alone",
-        "kubectl -n serving apply -R -f manifests",
-        *(f"kubectl -n serving rollout status deployment/{c.name} --timeout={c.start_s}s" for c in copies),
-        f"kubectl -n serving port-forward service/{first.name} 8080:80   # then: curl localhost:8080/v1/models",
-        "kubectl delete namespace serving",
+    of_first = f"service/{copies[0].name}"
+    steps = [
+        *(step for one in copies for step in node_steps(one)),
+        ("kubectl create namespace serving", "a namespace of their own"),
+        (
+            "kubectl -n serving create secret generic hf-token --from-literal=token=$HF_TOKEN",
+            "for models behind a licence alone: your token of the hub",
+        ),
+        ("kubectl -n serving apply -R -f manifests", "starts them"),
+        *(
+            (rollout(one), f"waits until {one.name} answers, for {one.start_s / 60:.0f} minutes at most")
+            for one in copies
+        ),
+        (f"kubectl -n serving port-forward {of_first} 8080:80", "a way in, from this machine alone"),
+        ("curl localhost:8080/v1/models", "names the model, from another terminal"),
+        ("kubectl delete namespace serving", "takes all down; the machines cost on until you give them back"),
     ]
+    return [DeployedStep(command=command, purpose=purpose) for command, purpose in dict.fromkeys(steps)]
 
 
-def compose_steps(copies: Sequence[ServingCopies]) -> list[str]:
+def node_steps(copies: ServingCopies) -> Iterator[tuple[str, str]]:
+    """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
+    [(key, value)] = copies.node_labels.items()
+    if key == OWN_LABEL:
+        yield f"kubectl label node NODE {key}={value}", f"marks a node of that machine type; {copies.machines} in all"
+    gpus = copies.gpu_resource.replace(".", r"\.")
+    columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
+    needed = f"has to show {plural(copies.machines, 'node')} of {plural(copies.gpus * copies.per_machine, 'GPU')}"
+    yield f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed
+
+
+def rollout(copies: ServingCopies) -> str:
+    """The command that waits for copies."""
+    return f"kubectl -n serving rollout status deployment/{copies.name} --timeout={copies.start_s}s"
+
+
+def compose_steps(copies: Sequence[ServingCopies]) -> list[DeployedStep]:
     """Commands in their order."""
-    return [
-        "export HF_TOKEN=...   # gated models alone",
-        "docker compose up -d",
-        "docker compose ps   # healthy after the start",
-        f"curl localhost:{copies[0].reached.port}/v1/models",
-        "docker compose down",
+    steps = [
+        ("export HF_TOKEN=...", "for models behind a licence alone: your token of the hub"),
+        ("docker compose up -d", "starts them"),
+        ("docker compose ps", "says healthy once they answer"),
+        (f"curl localhost:{copies[0].reached.port}/v1/models", "names the model; each further copy is one port higher"),
+        ("docker compose down", "takes all down; the machine costs on until you give it back"),
     ]
+    return [DeployedStep(command=command, purpose=purpose) for command, purpose in steps]
 
 
 def one_machine(copies: Sequence[ServingCopies]) -> str | None:
@@ -261,16 +304,16 @@ def one_machine(copies: Sequence[ServingCopies]) -> str | None:
 def readme(answer: DeployedPlan) -> str:
     """One screen: what it is, what it costs, the commands in their order."""
     lines = [
-        f"# {', '.join(answer.models)} on {answer.target}",
+        f"# {', '.join(answer.models)} on {answer.target.capitalize()}",
         "",
         *(f"- {machine}" for machine in answer.machines),
         f"- all together {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
         "",
         "```sh",
-        *answer.steps,
+        *(line for step in answer.steps for line in (f"# {step.purpose}", step.command)),
         "```",
         "",
-        *answer.notes,
+        *(f"- {note}" for note in answer.notes),
     ]
     return "\n".join([*lines, ""])
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from gpufleet.ask.deploy.shape import DeployedPlan
-from gpufleet.report.page import Column, Page, Table
+from collections.abc import Iterator, Sequence
+
+from gpufleet.ask.deploy.shape import DeployedPlan, DeployedStep
+from gpufleet.report.page import Column, Command, Page, Table
 
 
 def deployed_page(found: DeployedPlan) -> Page:
     """What was written, and the commands in their order."""
     rows = [{"file": file.name, "lines": file.text.count("\n")} for file in found.files]
     files = Table([Column("file", "file"), Column("lines", "lines", align="right")], rows, "Files")
-    steps = Table([Column("step", "", wraps=True)], [{"step": step} for step in found.steps], "In this order")
+    steps = Table([], [], "In this order", empty="", listing=list(step_lines(found.steps)))
     return Page(headline(found), [files, steps], found.notes)
+
+
+def step_lines(steps: Sequence[DeployedStep]) -> Iterator[Command]:
+    """Each command below what it is for."""
+    for step in steps:
+        yield [[f"# {step.purpose}"]]
+        yield [[word] for word in step.command.split(" ")]
 
 
 def headline(found: DeployedPlan) -> str:
     """What the files start, and what that costs."""
     where = f" in {found.folder}" if found.folder else ""
     machines = "; ".join(found.machines)
-    return f"{len(found.files)} files{where} start {', '.join(found.models)} on {found.target}: {machines}."
+    return (
+        f"{len(found.files)} files{where} start {', '.join(found.models)} on {found.target.capitalize()}: {machines}."
+    )

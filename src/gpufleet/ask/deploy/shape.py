@@ -13,6 +13,13 @@ class DeployedFile(Result):
     text: str
 
 
+class DeployedStep(Result):
+    """A command, and what it is for or has to show."""
+
+    command: str
+    purpose: str
+
+
 class DeployedPlan(Answer):
     """Everything that starts the copies of a plan on `target`, and what they cost an hour.
 
@@ -25,6 +32,6 @@ class DeployedPlan(Answer):
     machines: list[str]
     usd_per_hour: float
     files: list[DeployedFile]
-    steps: list[str]
+    steps: list[DeployedStep]
     plan_hash: str
     folder: str = ""
