@@ -52,9 +52,12 @@ class Target:
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan, to: str = "kubernetes", *, image: str | None = None,
+    plan: str | PathLike[str] | ServePlan | FleetPlan,
+    to: str = "kubernetes",
+    *,
+    image: str | None = None,
     catalog: Catalog | None = None,
-) -> DeployedPlan:  # fmt: skip
+) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes or compose.
 
     `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
