@@ -26,6 +26,7 @@ EAGLE_HEAD_DIM, EAGLE_KV_HEADS, EAGLE_MLP_RATIO = 128, 8, 3.5
 def draft_of(arch: Architecture, method: str, model: Architecture | None = None) -> Draft:
     """What an engine drafts with by a method; a `model` of its own where that is one.
 
+    >>> from gpufleet.architecture.parameters import num_parameters
     >>> from gpufleet.domain.architecture import Attention, Block, DenseMlp
     >>> layers = (Block(32, Attention(32, 8, 128), DenseMlp(14336, True)),)
     >>> draft = draft_of(Architecture("llama-3.1-8b", "llama", 4096, 128256, layers, False, 131072), EAGLE3)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.network import network_of, network_of_gpu
 from gpufleet.catalog.query import resolve_instance
-from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.accelerator import Accelerator, pcie_bytes_per_s
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.network import Network
 from gpufleet.optimize.links import largest_machine, link_of_instance, usual_link
-from gpufleet.performance.host_link import pcie_bytes_per_s
 
 
 def gpus_of_machine(tables: Catalog, gpu: Accelerator, instance: str | None) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpufleet.records import dataclass
+from gpufleet.units import GB
 
 GENERATIONS_OF_OLDER_MACHINES = frozenset({"Volta", "Turing", "Ampere", "Ada", "CDNA2"})
 """GPUs that mostly stand beside CPUs from before 2023, whose single threads are slower."""
+SLOT_LANES, USUAL_GENERATION = 16, 3
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,14 @@ class Accelerator:
     def computes(self, arithmetic: str) -> bool:
         """Whether the device has units for this arithmetic."""
         return arithmetic in self.peak_flop_per_s
+
+
+def pcie_bytes_per_s(generation: int | None) -> float:
+    """Rate of a x16 slot in one direction; generation 3 where it is not known.
+
+    16 lanes x 2**(generation - 3) GB/s   [bytes/s]   Source: PCI-SIG base specifications, before encoding overhead.
+
+    >>> [pcie_bytes_per_s(generation) / 1e9 for generation in (2, 3, 4, 5, 6, None)]
+    [8.0, 16.0, 32.0, 64.0, 128.0, 16.0]
+    """
+    return SLOT_LANES * 2.0 ** ((generation or USUAL_GENERATION) - 3) * GB

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.accelerator import Accelerator, pcie_bytes_per_s
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.errors import UsageError
-from gpufleet.performance.host_link import pcie_bytes_per_s
 
 GPUS_OF_A_MACHINE = 8
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.accelerator import Accelerator, pcie_bytes_per_s
 from gpufleet.domain.architecture import Architecture, MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
@@ -14,21 +14,8 @@ from gpufleet.memory.weights import ElementBytes, layer_bytes, offloaded_bytes_p
 from gpufleet.performance.formula_groups import FormulaGroup
 from gpufleet.performance.kernel_groups import STAGE_TOKENS, StepTokens, Work
 from gpufleet.records import dataclass
-from gpufleet.units import GB
 
-SLOT_LANES, USUAL_GENERATION = 16, 3
 OFFLOADED = "weights from host memory"
-
-
-def pcie_bytes_per_s(generation: int | None) -> float:
-    """Rate of a x16 slot in one direction; generation 3 where it is not known.
-
-    16 lanes x 2**(generation - 3) GB/s   [bytes/s]   Source: PCI-SIG base specifications, before encoding overhead.
-
-    >>> [pcie_bytes_per_s(generation) / 1e9 for generation in (2, 3, 4, 5, 6, None)]
-    [8.0, 16.0, 32.0, 64.0, 128.0, 16.0]
-    """
-    return SLOT_LANES * 2.0 ** ((generation or USUAL_GENERATION) - 3) * GB
 
 
 def host_bytes_per_s(gpu: Accelerator) -> float:
