@@ -153,6 +153,11 @@ def test_a_folder_is_written_whole_and_not_over_another(tmp_path: Path, capsys: 
     capsys.readouterr()
     assert main([*said[:-2], "--diff", str(folder)]) == 0
     assert not capsys.readouterr().out.strip()
+    (folder / "manifests" / "older.yaml").write_text("kind: Old\n", encoding="utf-8")
+    (folder / "manifests" / "service.yaml").unlink()
+    assert main([*said[:-2], "--diff", str(folder)]) == 0
+    changed = capsys.readouterr().out.splitlines()
+    assert {"-kind: Old", "+kind: Service"} <= set(changed)
     (tmp_path / "taken").write_text("", encoding="utf-8")
     assert main([*said[:-1], str(tmp_path / "taken")]) == 2
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("tmp")]

@@ -111,7 +111,7 @@ def schedule(subjects: list[Any], said: Said) -> Ask | None:
 
 
 def deploy(subjects: list[Any], said: Said) -> Ask | None:
-    if {"out", "force", "diff"} & said.keys():
+    if {"out", "output_tokens", "force", "diff"} & said.keys():
         return None
     return lambda: gpufleet.deploy_plan(*subjects, **said)
 

@@ -57,6 +57,7 @@ def deploy(
     if diff is not None:
         say(differences(found, diff))
         return 0
-    found = write_folder(found, out, force=force) if out is not None else found
-    emit(found, deployed_page(found), output, out_file)
+    if out is not None:
+        write_folder(found, out, force=force)
+    emit(found, deployed_page(found, out), output, out_file)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.instance import Instance
 from gpufleet.records import dataclass
-from gpufleet.units import GIB
+from gpufleet.units import GIB, HOUR
 
 RESERVED_CORES = ((1.0, 0.06), (1.0, 0.01), (2.0, 0.005), (math.inf, 0.0025))
 RESERVED_GIB = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (math.inf, 0.02))
@@ -19,7 +19,7 @@ OF_DAEMONS_CORES, OF_DAEMONS_GIB = 0.5, 1.0
 SHARED_GIB = 8.0
 """/dev/shm of a copy over several GPUs, in memory: NCCL and workers of an engine exchange through it."""
 IMAGE_GIB, SPARE_DISK_RATIO = 20.0, 1.2
-LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S = 300, 60, 3600
+LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S = 300, 60, int(HOUR)
 LEAVING_S, STOPPING_S = 15, 15
 """How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}

@@ -24,7 +24,7 @@ class DeployedPlan(Answer):
     """Everything that starts the copies of a plan on `target`, and what they cost an hour.
 
     `steps` are the commands in their order: what starts it, shows that it works, takes it down. `plan_hash` is that of
-    the plan, `folder` where the files were written.
+    the plan.
     """
 
     target: str
@@ -34,4 +34,3 @@ class DeployedPlan(Answer):
     files: list[DeployedFile]
     steps: list[DeployedStep]
     plan_hash: str
-    folder: str = ""
