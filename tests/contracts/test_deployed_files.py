@@ -127,6 +127,18 @@ def test_no_name_leaves_its_place(name: str) -> None:
         assert all(engine_of(each)["image"] == name for each in of_kind(found, "Deployment"))
 
 
+def test_models_of_two_clouds_have_a_folder_each_and_are_said_to_stand_apart() -> None:
+    load = {"rate": 1.0, "input_tokens": 500.0, "output_tokens": 100.0}
+    on = [("llama-3.1-8b", "gcp", "L4"), ("qwen3-32b", "aws", "L40S")]
+    asked = [gpufleet.ServeRequest(model, gpus=[gpu], clouds=[cloud], **load) for model, cloud, gpu in on]
+    found = gpufleet.deploy_plan(gpufleet.plan_fleet(asked), image=IMAGE)
+    folders = {file.name.split("/")[1] for file in found.files if file.name.startswith("manifests/")}
+    assert folders == {"llama-3-1-8b", "qwen3-32b"}
+    assert any("a cluster for each" in note for note in found.notes)
+    labels = [each["spec"]["template"]["spec"]["nodeSelector"] for each in of_kind(found, "Deployment")]
+    assert {next(iter(label)) for label in labels} == {"node.kubernetes.io/instance-type"}
+
+
 def test_compose_holds_one_machine_alone() -> None:
     one = gpufleet.plan_serve("llama-3.1-8b", rate="0.5/s", input_tokens=500, output_tokens=100, rows=1)
     found = gpufleet.deploy_plan(one, "compose", image=IMAGE)

@@ -38,7 +38,7 @@ UNKNOWN_START_S = 1800
 LONGER_START, LONGER_ANSWER = 2.0, 3.0
 DIGITS_OF_A_PARAMETER = 2.0
 PLAN_FILE, README = "gpufleet.json", "README.md"
-SHUTDOWN = "--shutdown-timeout"
+SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def deploy_plan(
     if to not in TARGETS:
         raise UsageError("unknown target", found=to, expected=f"one of {', '.join(TARGETS)}")
     tables = load_catalog() if catalog is None else catalog
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
     target, groups = TARGETS[to], list(groups_of(read))
     names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
@@ -94,7 +94,7 @@ def deploy_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*dealt_out(read), *notes])),
+        notes=list(dict.fromkeys([*apart(groups), *dealt_out(read), *notes])),
     )
     beside = [DeployedFile(name=README, text=readme(answer)), DeployedFile(name=PLAN_FILE, text=read.to_json())]
     asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
@@ -125,7 +125,7 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
         version = None if one.basis is None else one.basis.question.get("engine_version")
         for number, deployment in enumerate(parts, 1):
             if deployment.launch is None:
-                raise UsageError(f"the plan of {one.model} names no command", hint="Plan again, with -o json.")
+                raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
             name = one.model if len(parts) == 1 else f"{one.model}-{number}"
             yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version)
 
@@ -133,6 +133,13 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
 def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
     """Two offers that serve together where none serves alone."""
     return () if plan.deployments or plan.mix is None else plan.mix.parts
+
+
+def apart(groups: Sequence[Group]) -> Iterator[str]:
+    """That no cluster spans the machines of several places."""
+    places = list(dict.fromkeys(f"{g.deployment.cloud} {g.deployment.region}" for g in groups))
+    if len(places) > 1:
+        yield f"Machines stand in {' and '.join(places)}, with a cluster for each: apply each folder in its own"
 
 
 def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
