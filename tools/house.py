@@ -66,6 +66,7 @@ QUESTIONS = {
     "spot fleet": "cli.spot:show_fleet",
     "spot audit": "cli.spot:show_audit",
     "schedule": "cli.schedule:schedule",
+    "deploy": "cli.deploy:deploy",
     "compare": "cli.compare:compare",
     "explain": "cli.explain:explain",
     "fit": "cli.fit:fit",

@@ -39,6 +39,8 @@ from gpufleet.api.plan_changes import explain_plan as explain_plan
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
 from gpufleet.api.training import TrainRequest as TrainRequest
 from gpufleet.api.training_estimates import estimate_training as estimate_training
+from gpufleet.ask.deploy.find import deploy_plan as deploy_plan
+from gpufleet.ask.deploy.shape import DeployedPlan as DeployedPlan
 from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
 from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
@@ -76,6 +78,7 @@ __all__ = [
     "BatchPlan",
     "BatchRequest",
     "Comparison",
+    "DeployedPlan",
     "EncoderBatchPlan",
     "EncoderBatchRequest",
     "EncoderEstimate",
@@ -114,6 +117,7 @@ __all__ = [
     "compare",
     "compare_models",
     "compare_plans",
+    "deploy_plan",
     "estimate",
     "estimate_encoder",
     "estimate_training",

@@ -50,6 +50,7 @@ VERBS = (
     Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
     Verb("compare", "gpufleet.cli.compare", "Models, sets of GPUs or plans side by side: cost, latency, who wins"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
+    Verb("deploy", "gpufleet.cli.deploy", "Files that start a plan on Kubernetes or on one machine"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("simulate", "gpufleet.cli.simulate", "Requests replayed one by one: percentiles, queues, what bursts do"),
@@ -100,6 +101,7 @@ QUESTIONS = (
         "compare_models", "ask.side_by_side.find", "compare", ("ModelComparison",), "questions.fields:ServeRequest"
     ),
     Question("compare_plans", "api.comparisons", "compare", ("Comparison", "FleetComparison")),
+    Question("deploy_plan", "ask.deploy.find", "deploy", ("DeployedPlan",)),
     Question("estimate", "api.estimates", "estimate", ("ServingEstimate",), "questions.estimate:EstimateRequest"),
     Question("estimate_encoder", "api.encoders", "encode", ("EncoderEstimate",), "questions.encode:EncodeRequest"),
     Question("estimate_training", "api.training_estimates", "plan train", ("TrainingEstimate",)),
@@ -147,6 +149,7 @@ SHAPES = {
         Shape("AutoscaleResult", "results.autoscale", "report.autoscale:autoscale_page"),
         Shape("BatchPlan", "results.job", "report.decoder_job:batch_page", "report.decoder_job:batch_rows"),
         Shape("Comparison", "results.comparison", "report.comparison:comparison_page"),
+        Shape("DeployedPlan", "ask.deploy.shape", "ask.deploy.page:deployed_page"),
         Shape(
             "EncoderBatchPlan",
             "results.encoders",

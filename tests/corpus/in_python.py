@@ -110,6 +110,12 @@ def schedule(subjects: list[Any], said: Said) -> Ask | None:
     return lambda: (gpufleet.replay_schedule if "online" in said else gpufleet.plan_schedule)(*subjects, **said)
 
 
+def deploy(subjects: list[Any], said: Said) -> Ask | None:
+    if {"out", "output_tokens", "force", "diff"} & said.keys():
+        return None
+    return lambda: gpufleet.deploy_plan(*subjects, **said)
+
+
 def explain(subjects: list[Any], said: Said) -> Ask | None:
     if {"workload", "flips", "check"} & said.keys():
         return None
@@ -128,6 +134,7 @@ def plainly(function: Callable[..., Any]) -> Callable[[list[Any], Said], Ask]:
 ASKED_AS: Mapping[str, Callable[[list[Any], Said], Ask | None]] = {
     "autoscale": plainly(gpufleet.autoscale),
     "compare": compare,
+    "deploy": deploy,
     "encode": plainly(gpufleet.estimate_encoder),
     "estimate": estimate,
     "explain": explain,

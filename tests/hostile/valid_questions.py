@@ -337,6 +337,8 @@ def plan_file_questions(folder: Path) -> list[Question]:
         on_spot,
         *of_plan,
         Question(("compare", "one.json", "one.json"), one),
+        Question(("deploy", "one.json"), one),
+        Question(("deploy", "one.json", "--to", "compose", "--image", "mine:1", "--out", "folder"), one),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),
     ]

@@ -51,8 +51,8 @@ def test_a_model_may_be_the_content_of_its_config_everywhere() -> None:
 @pytest.mark.parametrize(
     ("takes", "names"),
     [
-        (Takes.READ, "calibration file fleet jobs plan rates replay spot-trace trace workload"),
-        (Takes.WRITTEN, "per-request picture routing rows rules save spot-fleet"),
+        (Takes.READ, "calibration diff file fleet jobs plan rates replay spot-trace trace workload"),
+        (Takes.WRITTEN, "out per-request picture routing rows rules save spot-fleet"),
     ],
 )
 def test_words_of_files_are_those_that_somebody_thought_about(takes: Takes, names: str) -> None:

@@ -3,6 +3,7 @@ from gpufleet import AutoscaleResult as AutoscaleResult
 from gpufleet import BatchPlan as BatchPlan
 from gpufleet import BatchRequest as BatchRequest
 from gpufleet import Comparison as Comparison
+from gpufleet import DeployedPlan as DeployedPlan
 from gpufleet import EncoderBatchPlan as EncoderBatchPlan
 from gpufleet import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet import EncoderEstimate as EncoderEstimate
@@ -41,6 +42,7 @@ from gpufleet import calibrate_stack as calibrate_stack
 from gpufleet import compare as compare
 from gpufleet import compare_models as compare_models
 from gpufleet import compare_plans as compare_plans
+from gpufleet import deploy_plan as deploy_plan
 from gpufleet import estimate as estimate
 from gpufleet import estimate_encoder as estimate_encoder
 from gpufleet import estimate_training as estimate_training
@@ -68,6 +70,7 @@ __all__ = [
     "BatchPlan",
     "BatchRequest",
     "Comparison",
+    "DeployedPlan",
     "EncoderBatchPlan",
     "EncoderBatchRequest",
     "EncoderEstimate",
@@ -106,6 +109,7 @@ __all__ = [
     "compare",
     "compare_models",
     "compare_plans",
+    "deploy_plan",
     "estimate",
     "estimate_encoder",
     "estimate_training",

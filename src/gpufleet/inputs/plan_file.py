@@ -51,11 +51,11 @@ Planned = ServePlan | FleetPlan | JobPlan
 P = TypeVar("P", bound=Planned)
 
 
-def read_plan(path: str | Path) -> ServePlan | FleetPlan:
+def read_plan(path: str | Path, hint: str = PLAN_AGAIN) -> ServePlan | FleetPlan:
     """The plan of a JSON file, of one model or of several; one that was edited is refused."""
     content = content_of_plan(path)
     kind: type[ServePlan | FleetPlan] = FleetPlan if "plans" in content else ServePlan
-    return unedited(path, content, kind, WHAT, EXPECTED, PLAN_AGAIN)
+    return unedited(path, content, kind, WHAT, EXPECTED, hint)
 
 
 def read_job_plan(path: str | Path, expected: str = OF_ANY) -> TrainingPlan | BatchPlan | EncoderBatchPlan:

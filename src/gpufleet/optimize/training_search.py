@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from gpufleet.architecture.parameters import num_active_parameters
-from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.accelerator import Accelerator, pcie_bytes_per_s
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
@@ -31,7 +31,6 @@ from gpufleet.optimize.own_steps import own_steps
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.spot_plays import SpotPlays
 from gpufleet.optimize.training_machines import trains_on
-from gpufleet.performance.host_link import pcie_bytes_per_s
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_bounds import time_bounds

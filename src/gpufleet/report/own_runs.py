@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from gpufleet.report.numbers import count, percent, significant
+from gpufleet.report.numbers import count, percent, plural, significant
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.accuracy import AccuracyReport, ScoredFigure, ScoredRun
 
@@ -42,11 +42,11 @@ def headline(runs: Sequence[ScoredRun]) -> str:
     """How many figures lie in their ranges, and on which side predictions err."""
     compared = [f for run in runs for f in run.figures if f.measured is not None and f.predicted is not None]
     if not compared:
-        return f"{counted(len(runs), 'run')}, of which none can be compared: {reason_of(runs)}."
+        return f"{plural(len(runs), 'run')}, of which none can be compared: {reason_of(runs)}."
     held = sum(is_held(figure) for figure in compared)
     ratio = median((f.predicted or 0.0) / (f.measured or 1.0) for f in compared)
     return (
-        f"{counted(len(runs), 'run')}: {count(held)} of {counted(len(compared), 'figure')} in their ranges; "
+        f"{plural(len(runs), 'run')}: {count(held)} of {plural(len(compared), 'figure')} in their ranges; "
         f"{side(ratio)}."
     )
 
@@ -103,8 +103,3 @@ def shown(value: object) -> str:
 def reason_of(runs: Sequence[ScoredRun]) -> str:
     """Why the first run has no prediction."""
     return next((f.reason for run in runs for f in run.figures if f.reason), "nothing was measured")
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"

@@ -10,6 +10,7 @@ import pytest
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.accelerator import pcie_bytes_per_s
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.precision import FP8, FP16
@@ -28,7 +29,6 @@ from gpufleet.optimize.replicas import (
     room,
     with_fp16_twins,
 )
-from gpufleet.performance.host_link import pcie_bytes_per_s
 from gpufleet.performance.serving import Lengths
 from gpufleet.report.words import sentence
 

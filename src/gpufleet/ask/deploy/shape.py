@@ -1,0 +1,36 @@
+"""The files that start a plan on a target."""
+
+from __future__ import annotations
+
+from gpufleet.results.answer import Answer
+from gpufleet.results.base import Result
+
+
+class DeployedFile(Result):
+    """One file of the folder, by its path in it."""
+
+    name: str
+    text: str
+
+
+class DeployedStep(Result):
+    """A command, and what it is for or has to show."""
+
+    command: str
+    purpose: str
+
+
+class DeployedPlan(Answer):
+    """Everything that starts the copies of a plan on `target`, and what they cost an hour.
+
+    `steps` are the commands in their order: what starts it, shows that it works, takes it down. `plan_hash` is that of
+    the plan.
+    """
+
+    target: str
+    models: list[str]
+    machines: list[str]
+    usd_per_hour: float
+    files: list[DeployedFile]
+    steps: list[DeployedStep]
+    plan_hash: str

@@ -1,0 +1,63 @@
+"""`gpufleet deploy`: files that start a plan."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gpufleet.cli.emit import emit
+from gpufleet.cli.market import CatalogOption
+from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.questions.words import FileUse
+
+app = verb()
+
+PlanArgument = Annotated[
+    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+]
+TargetOption = Annotated[str, typer.Option("--to", metavar="TARGET", help="kubernetes, or compose for one machine.")]
+FolderOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--out", metavar="DIR", help="Write the files into a new folder; without it they are listed."),
+    FileUse.WRITTEN,
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files.")]
+ImageOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--image", metavar="IMAGE", help="Your own image, in place of that of the engine's version."),
+]
+DiffOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--diff", metavar="DIR", help="Show what differs from the files of a folder."),
+    FileUse.READ,
+]
+
+
+@app.command()
+def deploy(
+    plan: PlanArgument,
+    to: TargetOption = "kubernetes",
+    out: FolderOption = None,
+    force: ForceOption = False,
+    image: ImageOption = None,
+    diff: DiffOption = None,
+    catalog_dir: CatalogOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Files that start what a plan rents: deployments with probes, limits and a graceful end; nothing is applied."""
+    from gpufleet.ask.deploy.find import deploy_plan
+    from gpufleet.ask.deploy.page import deployed_page
+    from gpufleet.catalog.load import load_catalog
+    from gpufleet.cli.deployed_folder import differences, write_folder
+    from gpufleet.report.output_stream import say
+
+    found = deploy_plan(plan, to, image=image, catalog=load_catalog(catalog_dir))
+    if diff is not None:
+        say(differences(found, diff))
+        return 0
+    if out is not None:
+        write_folder(found, out, force=force)
+    emit(found, deployed_page(found, out), output, out_file)
+    return 0

@@ -1,0 +1,145 @@
+"""Copies of a model as manifests of Kubernetes: a deployment for them, a service in front, and what may be disrupted.
+
+Fields: kubernetes.io/docs/reference (apps/v1, v1, policy/v1), checked against their own schemas in
+tests/contracts/test_deployed_files.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from gpufleet.deploy.languages import yaml_document
+from gpufleet.deploy.serving_copies import LEAVING_S, STOPPING_S, ServingCopies
+
+NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
+PART_OF_GPUFLEET, TOKEN_SECRET, PORT_NAME = "gpufleet", "hf-token", "http"
+HF_HOME = "/models"
+PROBE_S = 10
+FOLDER = "manifests"
+
+
+def manifests(copies: ServingCopies) -> dict[str, str]:
+    """Each file by its name, in a folder that holds nothing but manifests."""
+    objects = {"deployment": deployment(copies), "service": service(copies)}
+    if copies.options is not None:
+        objects = {"options": options(copies), **objects}
+    if copies.replicas > 1:
+        objects["disruption"] = disruption(copies)
+    return {f"{FOLDER}/{name}.yaml": yaml_document(content) for name, content in objects.items()}
+
+
+def labels(copies: ServingCopies) -> dict[str, str]:
+    """What all objects of the copies carry."""
+    return {NAME: copies.name, PART_OF: PART_OF_GPUFLEET}
+
+
+def metadata(copies: ServingCopies, name: str | None = None) -> dict[str, Any]:
+    """Name and labels of an object."""
+    return {"name": name or copies.name, "labels": labels(copies)}
+
+
+def deployment(copies: ServingCopies) -> dict[str, Any]:
+    """Copies that are replaced one by one in place: there is no GPU for one more beside them."""
+    rolling = {"maxSurge": 0, "maxUnavailable": 1}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(copies),
+        "spec": {
+            "replicas": copies.replicas,
+            "progressDeadlineSeconds": copies.start_s + LEAVING_S + copies.grace_s + STOPPING_S,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+            "selector": {"matchLabels": {NAME: copies.name}},
+            "template": {"metadata": {"labels": labels(copies)}, "spec": pod(copies)},
+        },
+    }
+
+
+def pod(copies: ServingCopies) -> dict[str, Any]:
+    """One copy on a node of its machine type; without the variables that services of the namespace would set."""
+    return {
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": LEAVING_S + copies.grace_s + STOPPING_S,
+        "nodeSelector": dict(copies.node_labels),
+        "tolerations": [{"key": copies.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [container(copies)],
+        "volumes": list(volumes(copies)),
+    }
+
+
+def container(copies: ServingCopies) -> dict[str, Any]:
+    """The engine, told what the plan assumes; it is left out of the service before it is told to stop."""
+    path = {"path": copies.reached.ready, "port": PORT_NAME}
+    token = {"name": TOKEN_SECRET, "key": "token", "optional": True}
+    probe = {"httpGet": path, "periodSeconds": PROBE_S, "timeoutSeconds": 5}
+    return {
+        "name": "engine",
+        "image": copies.image,
+        "command": list(copies.arguments),
+        "env": [
+            {"name": "HF_HOME", "value": HF_HOME},
+            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},
+        ],
+        "ports": [{"name": PORT_NAME, "containerPort": copies.reached.port}],
+        "resources": resources(copies),
+        "startupProbe": {**probe, "failureThreshold": math.ceil(copies.start_s / PROBE_S)},
+        "readinessProbe": {**probe, "failureThreshold": 3},
+        "livenessProbe": {**probe, "periodSeconds": 3 * PROBE_S, "failureThreshold": 5},
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(LEAVING_S)]}}},
+        "volumeMounts": list(mounts(copies)),
+    }
+
+
+def resources(copies: ServingCopies) -> dict[str, Any]:
+    """What a copy asks for: GPUs whole, memory with /dev/shm in it, cores and disk where they are known."""
+    gpus = {copies.gpu_resource: copies.gpus}
+    disk = {"ephemeral-storage": f"{copies.disk_gib}Gi"}
+    memory = {} if copies.memory_gib is None else {"memory": f"{copies.memory_gib}Gi"}
+    cores = {} if copies.cpus is None else {"cpu": f"{copies.cpus:g}"}
+    return {"requests": {**cores, **memory, **disk, **gpus}, "limits": {**memory, **disk, **gpus}}
+
+
+def volumes(copies: ServingCopies) -> Iterator[dict[str, Any]]:
+    """Weights that each copy loads for itself, /dev/shm where several GPUs need one, and the options of the engine."""
+    yield {"name": "models", "emptyDir": {"sizeLimit": f"{copies.disk_gib}Gi"}}
+    if copies.shared_gib:
+        yield {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": f"{copies.shared_gib:g}Gi"}}
+    if copies.options is not None:
+        yield {"name": "options", "configMap": {"name": options_name(copies)}}
+
+
+def mounts(copies: ServingCopies) -> Iterator[dict[str, Any]]:
+    """Where they are found."""
+    yield {"name": "models", "mountPath": HF_HOME}
+    if copies.shared_gib:
+        yield {"name": "shared-memory", "mountPath": "/dev/shm"}
+    if copies.options_file is not None:
+        path = f"/options/{copies.options_file}"
+        yield {"name": "options", "mountPath": path, "subPath": copies.options_file}
+
+
+def options_name(copies: ServingCopies) -> str:
+    """The map that holds the options file."""
+    return f"{copies.name}-options"
+
+
+def options(copies: ServingCopies) -> dict[str, Any]:
+    """The file that the engine's command reads."""
+    assert copies.options_file is not None, "options have a file"
+    data = {copies.options_file: copies.options}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(copies, options_name(copies)), "data": data}
+
+
+def service(copies: ServingCopies) -> dict[str, Any]:
+    """One address for all copies, inside the cluster alone."""
+    port = {"name": PORT_NAME, "port": 80, "targetPort": PORT_NAME}
+    spec = {"type": "ClusterIP", "selector": {NAME: copies.name}, "ports": [port]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(copies), "spec": spec}
+
+
+def disruption(copies: ServingCopies) -> dict[str, Any]:
+    """Nodes are emptied of one copy at a time."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {NAME: copies.name}}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata(copies), "spec": spec}

@@ -1,0 +1,130 @@
+"""Equal copies of a model as files start them: what each asks of its machine, how it is reached and stopped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from gpufleet.domain.instance import Instance
+from gpufleet.records import dataclass
+from gpufleet.units import GIB, HOUR
+
+RESERVED_CORES = ((1.0, 0.06), (1.0, 0.01), (2.0, 0.005), (math.inf, 0.0025))
+RESERVED_GIB = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (math.inf, 0.02))
+"""What a node keeps of so many cores and GiB, slice by slice: the most of the managed services, of Google's
+(cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes, read 2026-11-29)."""
+EVICTION_GIB = 0.1
+OF_DAEMONS_CORES, OF_DAEMONS_GIB = 0.5, 1.0
+"""What agents of the node take beside: logs, metrics, the device plugin; a judgement."""
+SHARED_GIB = 8.0
+"""/dev/shm of a copy over several GPUs, in memory: NCCL and workers of an engine exchange through it."""
+IMAGE_GIB, SPARE_DISK_RATIO = 20.0, 1.2
+LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S = 300, 60, int(HOUR)
+LEAVING_S, STOPPING_S = 15, 15
+"""How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""
+RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
+LABELLED_CLOUDS = ("aws", "gcp", "azure")
+"""Clouds whose managed Kubernetes puts the machine type on nodes, as a label of its own."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Where an engine listens, and what it is told so that others than its own machine reach it."""
+
+    port: int
+    words: tuple[str, ...] = ()
+    ready: str = "/health"
+
+
+REACHED = {
+    "vllm": Reached(8000),
+    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000")),
+    "tensorrt-llm": Reached(8000, ("--host", "0.0.0.0", "--port", "8000")),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ServingCopies:
+    """`replicas` equal copies, `per_machine` on each of `machines`, as any tool starts them.
+
+    `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
+    the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
+    may answer what it has begun. `options` is a file that the command reads, by `options_file`.
+    """
+
+    name: str
+    model: str
+    engine: str
+    image: str
+    arguments: Sequence[str]
+    replicas: int
+    machines: int
+    gpus: int
+    vendor: str
+    reached: Reached
+    node_labels: Mapping[str, str]
+    cpus: float | None
+    memory_gib: int | None
+    shared_gib: float
+    disk_gib: int
+    start_s: int
+    grace_s: int
+    options_file: str | None = None
+    options: str | None = None
+
+    @property
+    def per_machine(self) -> int:
+        """Copies on one machine."""
+        return math.ceil(self.replicas / self.machines)
+
+    @property
+    def gpu_resource(self) -> str:
+        """GPUs as Kubernetes counts them."""
+        return RESOURCES[self.vendor]
+
+
+def room_of_node(machine: Instance) -> tuple[float | None, float | None]:
+    """Cores and GiB that pods may have of a machine: less what the node keeps, and what its agents take.
+
+    >>> from gpufleet.catalog.load import load_catalog
+    >>> cores, gib = room_of_node(load_catalog().instances["aws", "g5.12xlarge"])
+    >>> round(cores, 2), round(gib, 1)
+    (47.3, 182.0)
+    """
+    cores, gib = machine.vcpus, machine.memory_gib
+    left = None if cores is None else cores - reserved(cores, RESERVED_CORES) - OF_DAEMONS_CORES
+    room = None if gib is None else gib - reserved(gib, RESERVED_GIB) - EVICTION_GIB - OF_DAEMONS_GIB
+    return left, room
+
+
+def reserved(amount: float, slices: Sequence[tuple[float, float]]) -> float:
+    """The share that is kept of each slice of an amount.
+
+    >>> round(reserved(16.0, RESERVED_GIB), 2)
+    2.6
+    """
+    kept, rest = 0.0, float(amount)
+    for size, share in slices:
+        taken = min(rest, size)
+        kept, rest = kept + taken * share, rest - taken
+    return kept
+
+
+def share_of_node(machine: Instance, copies: int) -> tuple[float | None, int | None]:
+    """Cores, to a tenth, and whole GiB that each of so many copies may have of a machine."""
+    cores, gib = room_of_node(machine)
+    return (
+        None if cores is None else max(math.floor(10 * cores / copies) / 10, 0.1),
+        None if gib is None else max(math.floor(gib / copies), 1),
+    )
+
+
+def disk_gib(weights_bytes: float) -> int:
+    """Disk of a node for a copy: image and weights, with room to spare."""
+    return math.ceil(SPARE_DISK_RATIO * weights_bytes / GIB + IMAGE_GIB)
+
+
+def node_labels(cloud: str, instance: str, pool: str) -> dict[str, str]:
+    """The label by which pods find nodes of a machine type: the cloud's own, else one that is put on them."""
+    return {INSTANCE_LABEL: instance} if cloud in LABELLED_CLOUDS else {OWN_LABEL: pool}
