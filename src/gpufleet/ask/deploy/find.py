@@ -62,7 +62,7 @@ def deploy_plan(
 
     `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
 
-    >>> import tempfile, gpufleet
+    >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
     >>> [file.name for file in deploy_plan(plan, "kubernetes").files][:2]
     ['manifests/deployment.yaml', 'manifests/service.yaml']
