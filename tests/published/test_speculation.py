@@ -209,6 +209,8 @@ def test_a_plan_with_more_choice_is_never_dearer_and_leaves_drafts_off_where_the
     assert both.answer.drafts is None
     paid = gpufleet.plan_serve("qwen3.5-27b", **{**work, "rate": "2/s", "slo": "tpot.p95<25ms"}, speculate="mtp:3")
     assert paid.answer.drafts == "mtp:3"
+    assert paid.answer.accepted_tokens.low < paid.answer.accepted_tokens.value < paid.answer.accepted_tokens.high
+    assert both.answer.accepted_tokens is None
 
 
 @pytest.mark.parametrize("task", ["coding", "roleplay", "writing", None])

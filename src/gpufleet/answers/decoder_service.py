@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpufleet.answers.figures import accepted_tokens
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.domain.bill import BillLine
@@ -91,6 +92,7 @@ def layout_of(copies: Replicas, row: int) -> dict[str, Any]:
         "layout": layout.label,
         "ranks": Ranks.made_of(layout),
         "drafts": copies.drafts(row),
+        "accepted_tokens": accepted_tokens(copies.candidates, row),
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.domain.calibration import StreamFormula
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.cold_start import ColdStart, StartStage
 from gpufleet.domain.interruption import Spread
 from gpufleet.memory.band import Band
-from gpufleet.provenance import Term
+from gpufleet.provenance import Grade, Term
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.cold_start import ColdStartResult, StartStageResult
 from gpufleet.units import MICROSECOND
@@ -24,6 +25,15 @@ def spread_of(figure: Figure) -> Spread:
     """A figure's range; where an end is not known, the value."""
     low, high = (figure.value if end is None else end for end in (figure.low, figure.high))
     return Spread(low, figure.value, high)
+
+
+def accepted_tokens(candidates: Candidates, row: int) -> Figure | None:
+    """Tokens that a step of decoding gives each sequence, for a candidate that drafts; stated ones have no range."""
+    if candidates.palette.engines[candidates.engine[row]].drafts is None:
+        return None
+    low, high = (float(end) for end in candidates.engine_range("accepted_length")[:, row])
+    grade = Grade.MEASURED if low == high else Grade.TRANSFERRED
+    return Figure(value=float(candidates.tokens_per_step[row]), unit="tokens", low=low, high=high, grade=grade.label)
 
 
 def explained(term: Term) -> ExplainedTerm:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
-from gpufleet.answers.figures import PRODUCT, stream_words
+from gpufleet.answers.figures import PRODUCT, accepted_tokens, stream_words
 from gpufleet.answers.service_figures import latency_figures
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.slo import METRICS
@@ -96,6 +96,7 @@ class Replica(TypedDict):
     engine: str
     weight_format: str
     kv_precision: str
+    accepted_tokens: Figure | None
     grade: str
 
 
@@ -111,6 +112,7 @@ def replica_of(model: StepModel) -> Replica:
         engine=palette.engines[0].name,
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,
+        accepted_tokens=accepted_tokens(c, 0),
         grade=Grade(int(grades(model)[0])).label,
     )
 

@@ -90,7 +90,7 @@ def room_of_node(machine: Instance) -> tuple[float | None, float | None]:
     >>> from gpufleet.catalog.load import load_catalog
     >>> cores, gib = room_of_node(load_catalog().instances["aws", "g5.12xlarge"])
     >>> round(cores, 2), round(gib, 1)
-    (47.3, 182.0)
+    (47.31, 180.3)
     """
     cores, gib = machine.vcpus, machine.memory_gib
     left = None if cores is None else cores - reserved(cores, RESERVED_CORES) - OF_DAEMONS_CORES

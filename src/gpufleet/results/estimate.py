@@ -133,8 +133,9 @@ class ServingEstimate(Answer):
     `verdict` is the memory verdict; `batch` the sequences that decode together, for full_queue those that serve most.
     `percentiles` over requests are of open_loop; all other latencies are means. Of a run of `num_requests`, replayed,
     both closed_loop and open_loop have them, and rates are those of the run, its start and end included.
-    `explanation` is there where it was asked for. `pools` where prefill and decode run on copies of their own: GPUs are
-    then those of all copies, batch and room those of a decode copy.
+    `explanation` is there where it was asked for, `accepted_tokens` of a step where it drafts. `pools`
+    where prefill and decode run on copies of their own: GPUs are then those of all copies, batch and room those of a
+    decode copy.
     """
 
     scenario: str
@@ -146,6 +147,7 @@ class ServingEstimate(Answer):
     engine: str
     weight_format: str
     kv_precision: str
+    accepted_tokens: Figure | None = None
     ttft_s: Figure
     tpot_s: Figure
     latency_s: Figure

@@ -7,7 +7,7 @@ from datetime import date
 from pydantic import field_serializer
 
 from gpufleet.provenance import day_in_words
-from gpufleet.results.base import Result
+from gpufleet.results.base import Figure, Result
 
 
 class SpotPrice(Result):
@@ -60,7 +60,8 @@ class OfferedMachines(Result):
 class RentedMachines(OfferedMachines):
     """Machines and what runs on them; `idle_gpus` are paid for and hold no replica.
 
-    `binding` is the code of what binds, or the name of an objective; `binding_limit` says it in words.
+    `binding` is the code of what binds, or the name of an objective; `binding_limit` says it in words. What `drafts`
+    gives each sequence a step is `accepted_tokens`.
     """
 
     interruption: str | None = None
@@ -68,6 +69,7 @@ class RentedMachines(OfferedMachines):
     usd_per_hour: float
     engine: str
     drafts: str | None = None
+    accepted_tokens: Figure | None = None
     weight_format: str
     gpus_per_replica: int
     replicas: int

@@ -94,6 +94,7 @@ class Simulation(Answer):
     engine: str
     weight_format: str
     kv_precision: str
+    accepted_tokens: Figure | None = None
     load: str
     num_requests: int
     num_arrived: int

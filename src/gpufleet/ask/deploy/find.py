@@ -62,7 +62,7 @@ def deploy_plan(
 
     `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
 
-    >>> import tempfile, gpufleet
+    >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
     >>> [file.name for file in deploy_plan(plan, "kubernetes").files][:2]
     ['manifests/deployment.yaml', 'manifests/service.yaml']
@@ -230,13 +230,14 @@ def bought(d: Deployment) -> str:
 def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
     """What has to be done or is not known of one group."""
     yield from group.launch.notes
-    if group.deployment.price_kind != "on_demand":
-        d = group.deployment
+    d = group.deployment
+    if d.price_kind != "on_demand":
         kind = d.price_kind.replace("_", " ")
         yield f"No file says how machines are paid for: rent {d.instance_count}x {d.instance} as {kind} first"
+    yield f"A {d.instance} needs a disk of {copies.per_machine * copies.disk_gib} GiB beside its system's"
     if copies.memory_gib is None:
-        yield f"Cores and memory of {group.deployment.instance} are not known: the files ask for none"
-    if SHUTDOWN not in copies.arguments and group.deployment.engine == "vllm":
+        yield f"Cores and memory of {d.instance} are not known: the files ask for none"
+    if SHUTDOWN not in copies.arguments and d.engine == "vllm":
         yield "This version of vLLM drops what it has begun when it is told to stop: no flag makes it wait"
 
 
