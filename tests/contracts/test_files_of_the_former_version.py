@@ -24,6 +24,7 @@ SINCE = {
         "price_age_ratio": 1.0,
         "sure_requests_per_s": None,
         "doubt_ratio": 1.0,
+        "accepted_tokens": None,
         "beside": None,
         "drafts": None,
     },
