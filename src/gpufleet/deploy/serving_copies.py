@@ -17,8 +17,9 @@ EVICTION_GIB = 0.1
 OF_DAEMONS_CORES, OF_DAEMONS_GIB = 0.5, 1.0
 """What agents of the node take beside: logs, metrics, the device plugin; a judgement."""
 SHARED_GIB = 8.0
-"""/dev/shm of a copy over several GPUs, in memory: NCCL and workers of an engine exchange through it."""
+"""/dev/shm of a copy over several GPUs, in memory: NCCL and workers of an engine exchange through it; a judgement."""
 IMAGE_GIB, SPARE_DISK_RATIO = 20.0, 1.2
+"""Disk of an engine's image once unpacked, and room beside weights for what a download leaves; judgements."""
 LEAST_START_S, LEAST_GRACE_S, MOST_GRACE_S = 300, 60, int(HOUR)
 LEAVING_S, STOPPING_S = 15, 15
 """How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""

@@ -36,7 +36,9 @@ from gpufleet.results.plan import Deployment, MixPart, ServePlan
 
 UNKNOWN_START_S = 1800
 LONGER_START, LONGER_ANSWER = 2.0, 3.0
-DIGITS_OF_A_PARAMETER = 2.0
+"""Of the cold start at its high end, and of the longest latency of the plan; judgements, as the 30 min of a start that
+nobody can foresee."""
+BYTES_OF_A_PARAMETER = 2.0
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
 
@@ -209,7 +211,7 @@ def start_of(group: Group) -> tuple[int, float]:
     try:
         found = cold_start_of(group.model, f"{d.gpu}:{d.gpus_per_replica}", d.engine, precision=d.weight_format)
     except GpufleetError:
-        return UNKNOWN_START_S, DIGITS_OF_A_PARAMETER * group.num_parameters
+        return UNKNOWN_START_S, BYTES_OF_A_PARAMETER * group.num_parameters
     seconds = found.seconds.high if found.seconds.high and math.isfinite(found.seconds.high) else UNKNOWN_START_S
     return math.ceil(max(LONGER_START * seconds, LEAST_START_S)), found.weights_bytes
 
