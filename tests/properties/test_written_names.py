@@ -21,9 +21,9 @@ from markdown_it import MarkdownIt
 
 from gpufleet.ask.spot.terraform import spot_fleet
 from gpufleet.deploy.kueue_jobs import kueue_manifests
-from gpufleet.deploy.languages import comment, hcl_string, shell_command, yaml_document
 from gpufleet.deploy.skypilot_jobs import sky_tasks
 from gpufleet.deploy.slurm_jobs import slurm_script
+from gpufleet.languages import comment, hcl_string, shell_command, yaml_document
 from gpufleet.report.controls import printable, visible
 from gpufleet.report.formats import FORMULA_SIGNS, as_csv, as_json, escaped, page_as_markdown
 from gpufleet.report.gantt_svg import gantt_picture

@@ -5,21 +5,24 @@ Fields: docs.docker.com/reference/compose-file.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
-from gpufleet.deploy.languages import yaml_document
 from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
+from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
+from gpufleet.languages import yaml_document
 
 AMD_DEVICES = ("/dev/kfd", "/dev/dri")
 
 
-def compose_files(copies: ServingCopies) -> dict[str, str]:
+def compose_files(copies: ServingCopies) -> Iterator[Written]:
     """`compose.yaml`, and the options that the engine reads beside it."""
     services = {f"copy-{n + 1}": service(copies, n) for n in range(copies.replicas)}
     content = {"name": copies.name, "services": services, "volumes": {"models": {}}}
-    options = {} if copies.options_file is None else {copies.options_file: copies.options or ""}
-    return {"compose.yaml": yaml_document(content), **options}
+    yield Written("compose.yaml", yaml_document(content), "the copies, each with its GPUs and its port")
+    if copies.options_file is not None:
+        yield Written(copies.options_file, copies.options or "", "the options of the engine")
 
 
 def service(copies: ServingCopies, number: int) -> dict[str, Any]:
@@ -69,3 +72,26 @@ def escaped(words: Any) -> list[str]:
     ['serve', '$$(id)']
     """
     return [word.replace("$", "$$") for word in words]
+
+
+def compose_steps(copies: Copies) -> list[Step]:
+    """Commands in their order."""
+    port = copies[0].reached.port
+    return [
+        Step("export HF_TOKEN=...", "for models behind a licence alone: your token of the hub"),
+        Step("docker compose up -d", "starts them"),
+        Step("docker compose ps", "says healthy once they answer"),
+        Step(f"curl localhost:{port}/v1/models", "names the model; each further copy is one port higher"),
+        Step("docker compose down", "takes all down; the machine costs on until you give it back"),
+    ]
+
+
+def one_machine(copies: Copies) -> str | None:
+    """Why Compose cannot hold them: it knows of one machine."""
+    machines = sum(one.machines for one in copies)
+    return None if machines == 1 else f"{machines} machines"
+
+
+TARGET = Target(
+    "compose", "Docker Compose", lambda copies: in_folders(copies, compose_files), compose_steps, one_machine
+)

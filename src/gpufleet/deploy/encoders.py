@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gpufleet.deploy.languages import shell_command
 from gpufleet.deploy.launch import NO_CHECKPOINT, version_notes
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.runtime import Runtime
+from gpufleet.languages import shell_command
 from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
 

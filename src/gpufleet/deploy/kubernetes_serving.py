@@ -10,8 +10,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from gpufleet.deploy.languages import yaml_document
-from gpufleet.deploy.serving_copies import LEAVING_S, STOPPING_S, ServingCopies
+from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
+from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
+from gpufleet.languages import yaml_document
+from gpufleet.units import MINUTE
 
 NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
 PART_OF_GPUFLEET, TOKEN_SECRET, PORT_NAME = "gpufleet", "hf-token", "http"
@@ -20,14 +22,19 @@ PROBE_S = 10
 FOLDER = "manifests"
 
 
-def manifests(copies: ServingCopies) -> dict[str, str]:
+def manifests(copies: ServingCopies) -> Iterator[Written]:
     """Each file by its name, in a folder that holds nothing but manifests."""
-    objects = {"deployment": deployment(copies), "service": service(copies)}
     if copies.options is not None:
-        objects = {"options": options(copies), **objects}
+        yield manifest("options", options(copies), "the options of the engine (ConfigMap)")
+    yield manifest("deployment", deployment(copies), "the copies (Deployment)")
+    yield manifest("service", service(copies), "their address (Service)")
     if copies.replicas > 1:
-        objects["disruption"] = disruption(copies)
-    return {f"{FOLDER}/{name}.yaml": yaml_document(content) for name, content in objects.items()}
+        yield manifest("disruption", disruption(copies), "one copy at a time leaves a node (PodDisruptionBudget)")
+
+
+def manifest(name: str, content: object, what: str) -> Written:
+    """A file of manifests."""
+    return Written(f"{FOLDER}/{name}.yaml", yaml_document(content), what)
 
 
 def labels(copies: ServingCopies) -> dict[str, str]:
@@ -143,3 +150,42 @@ def disruption(copies: ServingCopies) -> dict[str, Any]:
     """Nodes are emptied of one copy at a time."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {NAME: copies.name}}}
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata(copies), "spec": spec}
+
+
+def kubernetes_steps(copies: Copies) -> list[Step]:
+    """Commands in their order."""
+    steps = [
+        *(step for one in copies for step in node_steps(one)),
+        Step("kubectl create namespace serving", "a namespace of their own"),
+        Step(
+            "kubectl -n serving create secret generic hf-token --from-literal=token=$HF_TOKEN",
+            "for models behind a licence alone: your token of the hub",
+        ),
+        Step("kubectl -n serving apply -R -f manifests", "starts them"),
+        *(rollout(one) for one in copies),
+        Step(f"kubectl -n serving port-forward service/{copies[0].name} 8080:80", "a way in, from this machine alone"),
+        Step("curl localhost:8080/v1/models", "names the model, from another terminal"),
+        Step("kubectl delete namespace serving", "takes all down; the machines cost on until you give them back"),
+    ]
+    return list(dict.fromkeys(steps))
+
+
+def node_steps(copies: ServingCopies) -> Iterator[Step]:
+    """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
+    [(key, value)] = copies.node_labels.items()
+    if key == OWN_LABEL:
+        marks = f"marks a node of that machine type; {copies.machines} in all"
+        yield Step(f"kubectl label node NODE {key}={value}", marks)
+    gpus = copies.gpu_resource.replace(".", r"\.")
+    columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
+    needed = f"nodes of that type; needed: {copies.machines}, with {copies.gpus * copies.per_machine} under GPUS"
+    yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
+
+
+def rollout(copies: ServingCopies) -> Step:
+    """The command that waits for copies."""
+    waits = f"waits until {copies.name} answers, for {copies.start_s / MINUTE:.0f} minutes at most"
+    return Step(f"kubectl -n serving rollout status deployment/{copies.name} --timeout={copies.start_s}s", waits)
+
+
+TARGET = Target("kubernetes", "Kubernetes", lambda copies: in_folders(copies, manifests), kubernetes_steps)

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpufleet.deploy.languages import MOST_OF_A_LABEL, distinct_names, label_name, yaml_document
 from gpufleet.deploy.skypilot_jobs import command_of, nodes_of
+from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name, yaml_document
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 
 API, QUEUE, NAMESPACE, LABEL = "kueue.x-k8s.io/v1beta2", "gpufleet", "default", "gpufleet/pool"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from gpufleet.deploy.beside import adapter_notes, sglang_flags, tensorrt_llm_lines, vllm_flags
 from gpufleet.deploy.drafts import draft_notes, sglang_drafts, tensorrt_llm_drafts, vllm_drafts
-from gpufleet.deploy.languages import shell_command
 from gpufleet.domain.engine import EngineProfile, ServedAs
 from gpufleet.domain.engine_flags import EngineFlags
 from gpufleet.domain.engine_images import EngineImages
@@ -16,6 +15,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.languages import shell_command
 from gpufleet.records import dataclass
 from gpufleet.results.base import Launch
 

@@ -51,7 +51,8 @@ class ServingCopies:
 
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
     the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
-    may answer what it has begun. `options` is a file that the command reads, by `options_file`.
+    may answer what it has begun. `options` is a file that the command reads, by `options_file`. `usd_per_hour` is of
+    all machines, `share_ratio` the share of the model's requests that the copies get.
     """
 
     name: str
@@ -65,6 +66,14 @@ class ServingCopies:
     vendor: str
     reached: Reached
     node_labels: Mapping[str, str]
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    usd_per_hour: float
+    gpu: str
+    gpus_per_machine: float
+    share_ratio: float
     cpus: float | None
     memory_gib: int | None
     shared_gib: float

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpufleet.deploy.languages import MOST_OF_A_NAME, comment, distinct_names, shell_command, task_name, yaml_document
 from gpufleet.errors import UsageError
+from gpufleet.languages import MOST_OF_A_NAME, comment, distinct_names, shell_command, task_name, yaml_document
 from gpufleet.results.schedule import ScheduledOption, ScheduledRun, SchedulePlan
 from gpufleet.units import MINUTE
 

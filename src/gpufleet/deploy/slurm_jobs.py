@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from datetime import timedelta
 
-from gpufleet.deploy.languages import MOST_OF_A_NAME, comment, distinct_names, partition_name, shell_command
 from gpufleet.deploy.skypilot_jobs import command_of, nodes_of
 from gpufleet.domain.schedule import WHOLE_MILLI
+from gpufleet.languages import MOST_OF_A_NAME, comment, distinct_names, partition_name, shell_command
 from gpufleet.results.schedule import ScheduledRun, SchedulePlan
 from gpufleet.units import DAY, HOUR, MINUTE
 

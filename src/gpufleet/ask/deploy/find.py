@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
 from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
+from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.deploy.compose import compose_files
-from gpufleet.deploy.kubernetes_serving import manifests
-from gpufleet.deploy.languages import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.deploy.serving_copies import (
     LEAST_GRACE_S,
     LEAST_START_S,
     MOST_GRACE_S,
-    OWN_LABEL,
     REACHED,
     SHARED_GIB,
     ServingCopies,
@@ -26,10 +23,12 @@ from gpufleet.deploy.serving_copies import (
     node_labels,
     share_of_node,
 )
+from gpufleet.deploy.target import Target
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import percent, plural, usd_per_hour
+from gpufleet.report.numbers import percent, usd_per_hour
 from gpufleet.results.base import Launch
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import Deployment, MixPart, ServePlan
@@ -41,16 +40,6 @@ nobody can foresee."""
 BYTES_OF_A_PARAMETER = 2.0
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """Where copies are started: files of one group of them, commands for all, and why it cannot hold some plans."""
-
-    name: str
-    files: Callable[[ServingCopies], Mapping[str, str]]
-    steps: Callable[[Sequence[ServingCopies]], list[DeployedStep]]
-    refusal: Callable[[Sequence[ServingCopies]], str | None] = lambda _: None
 
 
 def deploy_plan(
@@ -69,21 +58,16 @@ def deploy_plan(
     >>> [file.name for file in deploy_plan(plan, "kubernetes").files][:2]
     ['manifests/deployment.yaml', 'manifests/service.yaml']
     """
-    if to not in TARGETS:
-        raise UsageError("unknown target", found=to, expected=f"one of {', '.join(TARGETS)}")
+    target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
     read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
-    target, groups = TARGETS[to], list(groups_of(read))
+    groups = list(groups_of(read))
     names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
-    files = [
-        DeployedFile(name=name if len(copies) == 1 else of_several(one.name, name), text=text)
-        for one in copies
-        for name, text in target.files(one).items()
-    ]
+    files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     machines = [bought(group.deployment) for group in groups]
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
     answer = DeployedPlan(
@@ -92,13 +76,16 @@ def deploy_plan(
         machines=machines,
         usd_per_hour=sum(group.deployment.usd_per_hour for group in groups),
         files=files,
-        steps=target.steps(copies),
+        steps=[DeployedStep(**step._asdict()) for step in target.steps(copies)],
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
         notes=list(dict.fromkeys([*apart(groups), *dealt_out(read), *notes])),
     )
-    beside = [DeployedFile(name=README, text=readme(answer)), DeployedFile(name=PLAN_FILE, text=read.to_json())]
+    beside = [
+        DeployedFile(name=README, text=readme(answer, target), what="this page"),
+        DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
+    ]
     asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
 
@@ -113,6 +100,7 @@ class Group:
     deployment: Deployment
     launch: Launch
     engine_version: str | None
+    share_ratio: float = 1.0
 
 
 def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
@@ -121,15 +109,16 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
     if isinstance(plan, FleetPlan) and plan.encoder_plans:
         raise UsageError("plans of encoders are not deployed yet", expected="plans of models that write")
     for one in plans:
-        parts = one.deployments[:1] or [part.deployment for part in parts_of_mix(one)]
+        parts = [(d, 1.0) for d in one.deployments[:1]]
+        parts = parts or [(part.deployment, part.share_ratio) for part in parts_of_mix(one)]
         if not parts:
             raise Infeasible(f"the plan of {one.model} serves nothing", hint="The plan says why.")
         version = None if one.basis is None else one.basis.question.get("engine_version")
-        for number, deployment in enumerate(parts, 1):
+        for number, (deployment, share) in enumerate(parts, 1):
             if deployment.launch is None:
                 raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
             name = one.model if len(parts) == 1 else f"{one.model}-{number}"
-            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version)
+            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, share)
 
 
 def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
@@ -177,6 +166,14 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         vendor=vendor_of(d, tables),
         reached=REACHED[d.engine],
         node_labels=node_labels(d.cloud, d.instance, name),
+        cloud=d.cloud,
+        region=d.region,
+        instance=d.instance,
+        price_kind=d.price_kind,
+        usd_per_hour=d.usd_per_hour,
+        gpu=d.gpu,
+        gpus_per_machine=d.gpus_per_instance,
+        share_ratio=group.share_ratio,
         cpus=cores,
         memory_gib=gib,
         shared_gib=SHARED_GIB if d.gpus_per_replica > 1 else 0.0,
@@ -243,81 +240,15 @@ def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
         yield "This version of vLLM drops what it has begun when it is told to stop: no flag makes it wait"
 
 
-def of_several(group: str, name: str) -> str:
-    """The path of a file of one group among several: below its name, in the folder of all.
-
-    >>> of_several("llama", "manifests/service.yaml"), of_several("llama", "compose.yaml")
-    ('manifests/llama/service.yaml', 'llama/compose.yaml')
-    """
-    folder, _, file = name.rpartition("/")
-    return f"{folder}/{group}/{file}" if folder else f"{group}/{file}"
-
-
 def others_than(to: str) -> str:
     """The other targets."""
     return " or ".join(name for name in TARGETS if name != to)
 
 
-def kubernetes_steps(copies: Sequence[ServingCopies]) -> list[DeployedStep]:
-    """Commands in their order."""
-    of_first = f"service/{copies[0].name}"
-    steps = [
-        *(step for one in copies for step in node_steps(one)),
-        ("kubectl create namespace serving", "a namespace of their own"),
-        (
-            "kubectl -n serving create secret generic hf-token --from-literal=token=$HF_TOKEN",
-            "for models behind a licence alone: your token of the hub",
-        ),
-        ("kubectl -n serving apply -R -f manifests", "starts them"),
-        *(
-            (rollout(one), f"waits until {one.name} answers, for {one.start_s / 60:.0f} minutes at most")
-            for one in copies
-        ),
-        (f"kubectl -n serving port-forward {of_first} 8080:80", "a way in, from this machine alone"),
-        ("curl localhost:8080/v1/models", "names the model, from another terminal"),
-        ("kubectl delete namespace serving", "takes all down; the machines cost on until you give them back"),
-    ]
-    return [DeployedStep(command=command, purpose=purpose) for command, purpose in dict.fromkeys(steps)]
-
-
-def node_steps(copies: ServingCopies) -> Iterator[tuple[str, str]]:
-    """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
-    [(key, value)] = copies.node_labels.items()
-    if key == OWN_LABEL:
-        yield f"kubectl label node NODE {key}={value}", f"marks a node of that machine type; {copies.machines} in all"
-    gpus = copies.gpu_resource.replace(".", r"\.")
-    columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
-    needed = f"has to show {plural(copies.machines, 'node')} of {plural(copies.gpus * copies.per_machine, 'GPU')}"
-    yield f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed
-
-
-def rollout(copies: ServingCopies) -> str:
-    """The command that waits for copies."""
-    return f"kubectl -n serving rollout status deployment/{copies.name} --timeout={copies.start_s}s"
-
-
-def compose_steps(copies: Sequence[ServingCopies]) -> list[DeployedStep]:
-    """Commands in their order."""
-    steps = [
-        ("export HF_TOKEN=...", "for models behind a licence alone: your token of the hub"),
-        ("docker compose up -d", "starts them"),
-        ("docker compose ps", "says healthy once they answer"),
-        (f"curl localhost:{copies[0].reached.port}/v1/models", "names the model; each further copy is one port higher"),
-        ("docker compose down", "takes all down; the machine costs on until you give it back"),
-    ]
-    return [DeployedStep(command=command, purpose=purpose) for command, purpose in steps]
-
-
-def one_machine(copies: Sequence[ServingCopies]) -> str | None:
-    """Why Compose cannot hold them: it knows of one machine."""
-    machines = sum(one.machines for one in copies)
-    return None if machines == 1 else f"{machines} machines"
-
-
-def readme(answer: DeployedPlan) -> str:
+def readme(answer: DeployedPlan, target: Target) -> str:
     """One screen: what it is, what it costs, the commands in their order."""
     lines = [
-        f"# {', '.join(answer.models)} on {answer.target.capitalize()}",
+        f"# {', '.join(answer.models)} on {target.title}",
         "",
         *(f"- {machine}" for machine in answer.machines),
         f"- all together {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
@@ -329,12 +260,3 @@ def readme(answer: DeployedPlan) -> str:
         *(f"- {note}" for note in answer.notes),
     ]
     return "\n".join([*lines, ""])
-
-
-TARGETS = {
-    target.name: target
-    for target in (
-        Target("kubernetes", manifests, kubernetes_steps),
-        Target("compose", compose_files, compose_steps, one_machine),
-    )
-}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpufleet.ask.deploy.shape import DeployedPlan, DeployedStep
+from gpufleet.ask.deploy.targets import target_named
 from gpufleet.report.page import Column, Command, Page, Table
 
 
 def deployed_page(found: DeployedPlan, folder: str | None = None) -> Page:
     """What was written, and the commands in their order."""
-    rows = [{"file": file.name, "lines": file.text.count("\n")} for file in found.files]
-    files = Table([Column("file", "file"), Column("lines", "lines", align="right")], rows, "Files")
+    rows = [{"file": file.name, "what": file.what} for file in found.files]
+    files = Table([Column("file", "file"), Column("what", "what it is")], rows, "Files")
     steps = Table([], [], "In this order", empty="", listing=list(step_lines(found.steps)))
     return Page(headline(found, folder), [files, steps], found.notes)
 
@@ -27,6 +28,4 @@ def headline(found: DeployedPlan, folder: str | None) -> str:
     """What the files start, and what that costs."""
     where = "" if folder is None else f" in {folder}"
     machines = "; ".join(found.machines)
-    return (
-        f"{len(found.files)} files{where} start {', '.join(found.models)} on {found.target.capitalize()}: {machines}."
-    )
+    return f"{len(found.files)} files{where} start {', '.join(found.models)} on {target_named(found.target).title}: {machines}."

@@ -7,10 +7,11 @@ from gpufleet.results.base import Result
 
 
 class DeployedFile(Result):
-    """One file of the folder, by its path in it."""
+    """One file of the folder, by its path in it, and what it is."""
 
     name: str
     text: str
+    what: str = ""
 
 
 class DeployedStep(Result):

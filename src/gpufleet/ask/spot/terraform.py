@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.ask.spot.service_shape import SpotServicePlan
-from gpufleet.deploy.languages import comment, hcl_string
 from gpufleet.errors import UsageError
+from gpufleet.languages import comment, hcl_string
 
 AWS, MANY_ZONES = "aws", "one of each zone"
 TITLE = "{model}: {num} machines of {instance} in {region}; all ready {attained:.2%} of the time, by gpufleet spot."
