@@ -27,5 +27,5 @@ def step_lines(steps: Sequence[DeployedStep]) -> Iterator[Command]:
 def headline(found: DeployedPlan, folder: str | None) -> str:
     """What the files start, and what that costs."""
     where = "" if folder is None else f" in {folder}"
-    machines = "; ".join(found.machines)
-    return f"{len(found.files)} files{where} start {', '.join(found.models)} on {target_named(found.target).title}: {machines}."
+    title, machines = target_named(found.target).title, "; ".join(found.machines)
+    return f"{len(found.files)} files{where} start {', '.join(found.models)} on {title}: {machines}."
