@@ -66,8 +66,24 @@ def hcl_character(found: re.Match[str]) -> str:
 
 
 def yaml_document(content: object) -> str:
-    """Plain values as a YAML document that reads back the same."""
-    return yaml.safe_dump(whole(content), sort_keys=False, width=LINE_CHARACTERS)
+    """Plain values as a YAML document that reads back the same; a text of several lines stands in its lines."""
+    return yaml.dump(whole(content), Dumper=InLines, sort_keys=False, width=LINE_CHARACTERS)
+
+
+class InLines(yaml.SafeDumper):
+    """Texts of several lines as they are, where YAML can hold them so."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """A block where there are lines; the emitter quotes what no block can hold."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+InLines.add_representer(str, InLines.represent_str)
+
+
+def yaml_documents(contents: Iterable[object]) -> str:
+    """Plain values as documents of one file."""
+    return "---\n".join(map(yaml_document, contents))
 
 
 def whole(content: object) -> object:

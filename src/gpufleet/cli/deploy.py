@@ -27,6 +27,10 @@ ImageOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--image", metavar="IMAGE", help="Your own image, in place of that of the engine's version."),
 ]
+RouterOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--router", metavar="HOW", help="Deal requests out by least_busy, weights, priority or prefix."),
+]
 DiffOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--diff", metavar="DIR", help="Show what differs from the files of a folder."),
@@ -41,6 +45,7 @@ def deploy(
     out: FolderOption = None,
     force: ForceOption = False,
     image: ImageOption = None,
+    router: RouterOption = None,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -53,7 +58,7 @@ def deploy(
     from gpufleet.cli.deployed_folder import differences, write_folder
     from gpufleet.report.output_stream import say
 
-    found = deploy_plan(plan, to, image=image, catalog=load_catalog(catalog_dir))
+    found = deploy_plan(plan, to, image=image, router=router, catalog=load_catalog(catalog_dir))
     if diff is not None:
         say(differences(found, diff))
         return 0

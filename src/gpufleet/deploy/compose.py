@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
+from gpufleet.deploy.router import CONFIG_FILE, ROUTER_IMAGE, ROUTER_PORT, Backend, Router, haproxy, pools_of
 from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
 from gpufleet.languages import yaml_document
@@ -18,11 +19,51 @@ AMD_DEVICES = ("/dev/kfd", "/dev/dri")
 
 def compose_files(copies: ServingCopies) -> Iterator[Written]:
     """`compose.yaml`, and the options that the engine reads beside it."""
-    services = {f"copy-{n + 1}": service(copies, n) for n in range(copies.replicas)}
-    content = {"name": copies.name, "services": services, "volumes": {"models": {}}}
+    services = {copy_name(n): service(copies, n) for n in range(copies.replicas)}
+    front = {} if copies.routing is None else {"router": router_service(copies)}
+    content = {"name": copies.name, "services": {**services, **front}, "volumes": {"models": {}}}
     yield Written("compose.yaml", yaml_document(content), "the copies, each with its GPUs and its port")
+    if copies.routing is not None:
+        router = Router("router", copies.routing, pools_of([copies], backends), copies.grace_s)
+        yield Written(CONFIG_FILE, haproxy(router), "how the router deals requests out (HAProxy)")
     if copies.options_file is not None:
         yield Written(copies.options_file, copies.options or "", "the options of the engine")
+
+
+def copy_name(number: int) -> str:
+    """A copy as the others reach it."""
+    return f"copy-{number + 1}"
+
+
+def backends(copies: ServingCopies) -> list[Backend]:
+    """Each copy, as the router reaches it."""
+    return [
+        Backend(
+            name=copy_name(n),
+            host=copy_name(n),
+            port=copies.reached.port,
+            copies=1,
+            requests_per_s=copies.requests_per_s,
+            most_requests=copies.most_requests,
+            share_ratio=1 / copies.replicas,
+            is_named=False,
+            ready=copies.reached.ready,
+        )
+        for n in range(copies.replicas)
+    ]
+
+
+def router_service(copies: ServingCopies) -> dict[str, Any]:
+    """One address for all copies, which only the machine itself reaches."""
+    return {
+        "image": ROUTER_IMAGE,
+        "ports": [f"127.0.0.1:{ROUTER_PORT}:{ROUTER_PORT}"],
+        "volumes": [f"./{CONFIG_FILE}:/usr/local/etc/haproxy/{CONFIG_FILE}:ro"],
+        "restart": "unless-stopped",
+        "stop_signal": "SIGUSR1",
+        "stop_grace_period": f"{copies.grace_s}s",
+        "depends_on": [copy_name(n) for n in range(copies.replicas)],
+    }
 
 
 def service(copies: ServingCopies, number: int) -> dict[str, Any]:
@@ -76,12 +117,13 @@ def escaped(words: Any) -> list[str]:
 
 def compose_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
-    port = copies[0].reached.port
+    alone = "names the model; each further copy is one port higher"
+    port, named = (copies[0].reached.port, alone) if copies[0].routing is None else (ROUTER_PORT, "names the model")
     return [
         Step("export HF_TOKEN=...", "for models behind a licence alone: your token of the hub"),
         Step("docker compose up -d", "starts them"),
         Step("docker compose ps", "says healthy once they answer"),
-        Step(f"curl localhost:{port}/v1/models", "names the model; each further copy is one port higher"),
+        Step(f"curl localhost:{port}/v1/models", named),
         Step("docker compose down", "takes all down; the machine costs on until you give it back"),
     ]
 

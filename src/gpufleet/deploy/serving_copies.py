@@ -52,7 +52,9 @@ class ServingCopies:
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
     the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
     may answer what it has begun. `options` is a file that the command reads, by `options_file`. `usd_per_hour` is of
-    all machines, `share_ratio` the share of the model's requests that the copies get.
+    all machines; `requests_per_s` is what a copy carries, `most_requests` how many it answers at once. `shares` are
+    those of the model's requests that all copies of the group get, by the longest prompt in tokens; None: of any
+    length. A router deals them out by `routing`; None: there is none.
     """
 
     name: str
@@ -73,13 +75,16 @@ class ServingCopies:
     usd_per_hour: float
     gpu: str
     gpus_per_machine: float
-    share_ratio: float
+    requests_per_s: float
+    most_requests: int
+    shares: Mapping[float | None, float]
     cpus: float | None
     memory_gib: int | None
     shared_gib: float
     disk_gib: int
     start_s: int
     grace_s: int
+    routing: str | None = None
     options_file: str | None = None
     options: str | None = None
 

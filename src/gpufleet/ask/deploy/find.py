@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.cold_starts import cold_start_of
@@ -12,6 +13,7 @@ from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.deploy.router import LEAST_BUSY, routing_named
 from gpufleet.deploy.serving_copies import (
     LEAST_GRACE_S,
     LEAST_START_S,
@@ -28,7 +30,7 @@ from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import percent, usd_per_hour
+from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.base import Launch
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import Deployment, MixPart, ServePlan
@@ -38,6 +40,8 @@ LONGER_START, LONGER_ANSWER = 2.0, 3.0
 """Of the cold start at its high end, and of the longest latency of the plan; judgements, as the 30 min of a start that
 nobody can foresee."""
 BYTES_OF_A_PARAMETER = 2.0
+EVERYTHING: Mapping[float | None, float] = {None: 1.0}
+COMPOSE = "compose"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
 
@@ -47,11 +51,14 @@ def deploy_plan(
     to: str = "kubernetes",
     *,
     image: str | None = None,
+    router: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes or compose.
 
-    `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
+    `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version. `router` says how
+    requests are dealt out: least_busy, weights, priority or prefix; by itself there is one, least_busy, in front of two
+    offers that serve one model and of several copies on one machine.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -63,7 +70,9 @@ def deploy_plan(
     read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
     groups = list(groups_of(read))
     names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
-    copies = [copies_of(group, names[group.name], tables, image) for group in groups]
+    routing = None if router is None else routing_named(router)
+    alone = [copies_of(group, names[group.name], tables, image) for group in groups]
+    copies = [replace(one, routing=routing_of(one, alone, to, routing)) for one in alone]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
@@ -80,13 +89,13 @@ def deploy_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *dealt_out(read), *notes])),
+        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes])),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
         DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
     ]
-    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
+    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image, "router": router}
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
 
 
@@ -100,7 +109,7 @@ class Group:
     deployment: Deployment
     launch: Launch
     engine_version: str | None
-    share_ratio: float = 1.0
+    shares: Mapping[float | None, float]
 
 
 def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
@@ -109,16 +118,16 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
     if isinstance(plan, FleetPlan) and plan.encoder_plans:
         raise UsageError("plans of encoders are not deployed yet", expected="plans of models that write")
     for one in plans:
-        parts = [(d, 1.0) for d in one.deployments[:1]]
-        parts = parts or [(part.deployment, part.share_ratio) for part in parts_of_mix(one)]
+        parts = [(d, EVERYTHING) for d in one.deployments[:1]]
+        parts = parts or [(part.deployment, {None: part.share_ratio}) for part in parts_of_mix(one)]
         if not parts:
             raise Infeasible(f"the plan of {one.model} serves nothing", hint="The plan says why.")
         version = None if one.basis is None else one.basis.question.get("engine_version")
-        for number, (deployment, share) in enumerate(parts, 1):
+        for number, (deployment, shares) in enumerate(parts, 1):
             if deployment.launch is None:
                 raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
             name = one.model if len(parts) == 1 else f"{one.model}-{number}"
-            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, share)
+            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, shares)
 
 
 def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
@@ -133,12 +142,18 @@ def apart(groups: Sequence[Group]) -> Iterator[str]:
         yield f"Machines stand in {' and '.join(places)}, with a cluster for each: apply each folder in its own"
 
 
-def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
-    """What has to be in front of two offers that serve one model."""
-    for one in plan.plans if isinstance(plan, FleetPlan) else [plan]:
-        shares = [percent(part.share_ratio) for part in parts_of_mix(one)]
-        if shares:
-            yield f"Requests of {one.model} have to be dealt out {' to '.join(shares)}: no router is written yet"
+def dealt_out(copies: Sequence[ServingCopies], to: str) -> Iterator[str]:
+    """What a router needs beside the copies."""
+    if to != COMPOSE and any(one.routing is not None for one in copies):
+        yield "A router runs twice, on nodes without GPUs, with half a core and 256 MiB each"
+    if len({(one.cloud, one.region) for one in copies if one.routing is not None}) > 1:
+        yield "The router deals out in one cluster alone: copies of two places need a balancer between the clusters"
+
+
+def routing_of(one: ServingCopies, every: Sequence[ServingCopies], to: str, said: str | None) -> str | None:
+    """How a router deals out what copies get: as said; by itself where copies are not alike, or have no one address."""
+    several = sum(other.model == one.model for other in every) > 1 or (to == COMPOSE and one.replicas > 1)
+    return said or (LEAST_BUSY if several else None)
 
 
 def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
@@ -173,7 +188,9 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         usd_per_hour=d.usd_per_hour,
         gpu=d.gpu,
         gpus_per_machine=d.gpus_per_instance,
-        share_ratio=group.share_ratio,
+        requests_per_s=d.requests_per_s_capacity.value / d.replicas,
+        most_requests=max(math.floor(d.largest_batch), 1),
+        shares=group.shares,
         cpus=cores,
         memory_gib=gib,
         shared_gib=SHARED_GIB if d.gpus_per_replica > 1 else 0.0,
