@@ -12,6 +12,7 @@ from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.deploy.launch import OPTIONS_FILE
 from gpufleet.deploy.serving_copies import (
     LEAST_GRACE_S,
     MOST_GRACE_S,
@@ -33,6 +34,7 @@ from gpufleet.results.plan import Deployment, ServePlan
 
 LONGER_ANSWER = 3.0
 """Of the longest latency of the plan; a judgement."""
+OPTIONS_WORD = "--extra_llm_api_options"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN = "--shutdown-timeout"
 
@@ -102,7 +104,7 @@ def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
 
 def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
     """A group as files start it."""
-    d, how = group.deployment, group.launch
+    d, how = group.deployment, shows_metrics(group)
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
         raise UsageError("copies over several machines are not deployed yet", found=f"{d.gpus_per_replica} GPUs a copy")
@@ -140,8 +142,18 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         start_s=start_s,
         grace_s=grace_s,
         options_file=how.options_file,
-        options=None if how.options is None else how.options + REACHED[d.engine].options,
+        options=how.options,
     )
+
+
+def shows_metrics(group: Group) -> Launch:
+    """How a group is launched, with the lines of its options file without which its engine shows no metrics."""
+    how, lines = group.launch, REACHED[group.deployment.engine].options
+    if not lines:
+        return how
+    words = [] if how.options_file else [OPTIONS_WORD, OPTIONS_FILE]
+    file = {"options_file": how.options_file or OPTIONS_FILE, "options": (how.options or "") + lines}
+    return how.model_copy(update={"arguments": [*how.arguments, *words], **file})
 
 
 def told(how: Launch) -> list[str]:
