@@ -10,11 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from gpufleet.deploy.serving_copies import ServingCopies
-from gpufleet.errors import UsageError
+from gpufleet.deploy.serving_copies import LEAST_BUSY, PREFIX, PRIORITY, WEIGHTS, ServingCopies
 from gpufleet.records import dataclass
 
-LEAST_BUSY, WEIGHTS, PRIORITY, PREFIX = "least_busy", "weights", "priority", "prefix"
 ROUTER_IMAGE, ROUTER_PORT, CONFIG_FILE = "haproxy:3.2", 8080, "haproxy.cfg"
 HEALTH = "/router-health"
 HEAVIEST = 256
@@ -199,15 +197,3 @@ def weights_of(backends: Sequence[Backend], *, by_share: bool) -> list[int]:
     )
     most = max(map(of_copy, backends))
     return [max(round(HEAVIEST * of_copy(each) / most), 1) if most > 0 else 1 for each in backends]
-
-
-def routing_named(name: str) -> str:
-    """A way to deal out requests, as it is told apart.
-
-    >>> routing_named("least-busy")
-    'least_busy'
-    """
-    found = name.strip().casefold().replace("-", "_")
-    if found not in BALANCE:
-        raise UsageError("unknown routing", found=name, expected=f"one of {', '.join(BALANCE)}")
-    return found

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.instance import Instance
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, HOUR
 
@@ -25,24 +26,38 @@ LEAVING_S, STOPPING_S = 15, 15
 """How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
+ROUTINGS = LEAST_BUSY, WEIGHTS, PRIORITY, PREFIX = "least_busy", "weights", "priority", "prefix"
+"""How a router deals requests out."""
 LABELLED_CLOUDS = ("aws", "gcp", "azure")
 """Clouds whose managed Kubernetes puts the machine type on nodes, as a label of its own."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Where an engine listens, and what it is told so that others than its own machine reach it."""
+    """Where an engine listens, and what it is told so that others than its own machine reach it and its metrics.
+
+    `options` are lines of its options file. `metrics` is where a scraper reads them.
+    """
 
     port: int
     words: tuple[str, ...] = ()
     ready: str = "/health"
+    metrics: str = "/metrics"
+    options: str = ""
 
 
 REACHED = {
     "vllm": Reached(8000),
-    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000")),
-    "tensorrt-llm": Reached(8000, ("--host", "0.0.0.0", "--port", "8000")),
+    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000", "--enable-metrics")),
+    "tensorrt-llm": Reached(
+        8000,
+        ("--host", "0.0.0.0", "--port", "8000"),
+        metrics="/prometheus/metrics",
+        options="return_perf_metrics: true\n",
+    ),
 }
+"""Metrics are off by default in two: enable_metrics of sglang/srt/server_args.py; TensorRT-LLM shows them at
+/prometheus/metrics with return_perf_metrics (NVIDIA/TensorRT-LLM pull/5785)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +158,15 @@ def disk_gib(weights_bytes: float) -> int:
 def node_labels(cloud: str, instance: str, pool: str) -> dict[str, str]:
     """The label by which pods find nodes of a machine type: the cloud's own, else one that is put on them."""
     return {INSTANCE_LABEL: instance} if cloud in LABELLED_CLOUDS else {OWN_LABEL: pool}
+
+
+def routing_named(name: str) -> str:
+    """A way to deal out requests, as it is told apart.
+
+    >>> routing_named("least-busy")
+    'least_busy'
+    """
+    found = name.strip().casefold().replace("-", "_")
+    if found not in ROUTINGS:
+        raise UsageError("unknown routing", found=name, expected=f"one of {', '.join(ROUTINGS)}")
+    return found
