@@ -21,6 +21,7 @@ from gpufleet.api.machine_notes import said_of_prices
 from gpufleet.api.serve_questions import Prepared, understood
 from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.api.today import fleet_of
+from gpufleet.catalog.engines import named_version
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.errors import Infeasible, UnknownName, UsageError
@@ -307,6 +308,10 @@ def mix_service(prepared: Prepared, service: Service, usd_alone: float | None) -
     demand = prepared.question.demand
     return MixService(
         model=prepared.question.model.name,
+        num_parameters=prepared.question.model.num_parameters,
+        input_tokens=demand.workload.input_tokens,
+        output_tokens=demand.workload.output_tokens,
+        engine_version=named_version(prepared.request.engine, prepared.request.engine_version)[1],
         requests_per_s=demand.workload.rate_requests_per_s,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         headroom_ratio=demand.headroom_ratio,

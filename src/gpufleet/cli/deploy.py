@@ -14,7 +14,9 @@ from gpufleet.questions.words import FileUse
 app = verb()
 
 PlanArgument = Annotated[
-    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+    str,
+    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve' or 'mix' wrote with -o json."),
+    FileUse.READ,
 ]
 TargetOption = Annotated[str, typer.Option("--to", metavar="TARGET", help="kubernetes, or compose for one machine.")]
 FolderOption = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.router import (
@@ -19,7 +19,7 @@ from gpufleet.deploy.router import (
 )
 from gpufleet.deploy.serving_copies import LEAVING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Written
-from gpufleet.languages import yaml_documents
+from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name, yaml_documents
 
 NAMESPACE, CLUSTER_DOMAIN = "serving", "svc.cluster.local"
 NAME, PART_OF, PART_OF_GPUFLEET = "app.kubernetes.io/name", "app.kubernetes.io/part-of", "gpufleet"
@@ -31,16 +31,18 @@ DIGEST = "gpufleet/config"
 
 def routers(copies: Copies) -> Iterator[Written]:
     """A file for the router of each model that has one."""
+    names = router_names(copies)
     for model, groups in routed(copies).items():
-        name = router_name(groups)
+        name = names[model]
         router = Router(name, groups[0].routing or "", pools_of(groups, backend), max(g.grace_s for g in groups))
         file = f"manifests/{name}.yaml"
         yield Written(file, yaml_documents(router_objects(router)), f"the router of {model} (HAProxy)")
 
 
-def router_name(groups: Sequence[ServingCopies]) -> str:
-    """The router of a model is named after the first of its groups, as short as a label has to be."""
-    return f"{groups[0].name}-front"
+def router_names(copies: Copies) -> dict[str, str]:
+    """By model: its router, as short as a label has to be."""
+    names = distinct_names(routed(copies), label_name, MOST_OF_A_LABEL)
+    return {model: f"{name}-front" for model, name in names.items()}
 
 
 def backend(group: ServingCopies) -> list[Backend]:

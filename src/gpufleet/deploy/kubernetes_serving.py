@@ -7,7 +7,7 @@ tests/contracts/test_deployed_files.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpufleet.deploy.kubernetes_router import (
@@ -16,10 +16,9 @@ from gpufleet.deploy.kubernetes_router import (
     PART_OF,
     PART_OF_GPUFLEET,
     PORT_NAME,
-    router_name,
+    router_names,
     routers,
 )
-from gpufleet.deploy.router import routed
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
 from gpufleet.languages import yaml_document
@@ -166,7 +165,7 @@ def disruption(copies: ServingCopies) -> dict[str, Any]:
 def kubernetes_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
     steps = [
-        *(step for one in copies for step in node_steps(one)),
+        *(step for pool in pools_of(copies) for step in node_steps(pool)),
         Step(f"kubectl create namespace {NAMESPACE}", "a namespace of their own"),
         Step(
             f"kubectl -n {NAMESPACE} create secret generic hf-token --from-literal=token=$HF_TOKEN",
@@ -181,22 +180,31 @@ def kubernetes_steps(copies: Copies) -> list[Step]:
     return list(dict.fromkeys(steps))
 
 
-def node_steps(copies: ServingCopies) -> Iterator[Step]:
+def pools_of(copies: Copies) -> list[list[ServingCopies]]:
+    """Groups that stand on the same machines."""
+    pools: dict[int, list[ServingCopies]] = {}
+    for one in copies:
+        pools.setdefault(one.pool, []).append(one)
+    return list(pools.values())
+
+
+def node_steps(pool: Sequence[ServingCopies]) -> Iterator[Step]:
     """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
-    [(key, value)] = copies.node_labels.items()
+    first = pool[0]
+    [(key, value)] = first.node_labels.items()
     if key == OWN_LABEL:
-        marks = f"marks a node of that machine type; {copies.machines} in all"
+        marks = f"marks a node of that machine type; {first.machines} in all"
         yield Step(f"kubectl label node NODE {key}={value}", marks)
-    gpus = copies.gpu_resource.replace(".", r"\.")
+    gpus = first.gpu_resource.replace(".", r"\.")
     columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
-    needed = f"nodes of that type; needed: {copies.machines}, with {copies.gpus * copies.per_machine} under GPUS"
+    each = sum(one.gpus * one.per_machine for one in pool)
+    needed = f"nodes of that type; needed: {first.machines}, with {each} under GPUS"
     yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
 
 
 def addresses(copies: Copies) -> list[str]:
     """The services that clients ask: of a router, where there is one, else of the copies."""
-    fronts = [router_name(groups) for groups in routed(copies).values()]
-    return [*fronts, *(one.name for one in copies if one.routing is None)]
+    return [*router_names(copies).values(), *(one.name for one in copies if one.routing is None)]
 
 
 def way_in(name: str, port: int) -> Step:

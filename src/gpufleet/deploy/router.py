@@ -158,7 +158,7 @@ def section(router: Router, pool: Pool, number: int) -> Iterator[str]:
     """A pool: how its requests are dealt out, and to whom."""
     yield f"backend pool-{number}"
     yield from indented(*BALANCE[router.routing], f"option httpchk GET {pool.backends[0].ready}")
-    weights = weights_of(pool.backends, by_share=router.routing == WEIGHTS)
+    weights = weights_of(pool.backends, by_share=router.routing == WEIGHTS or len(router.pools) > 1)
     for backend, weight in zip(pool.backends, weights, strict=True):
         where = f"{backend.host}:{backend.port} weight {weight}"
         most = f" maxconn {backend.most_requests}" if router.routing == PRIORITY else ""

@@ -64,6 +64,8 @@ REACHED = {
 class ServingCopies:
     """`replicas` equal copies, `per_machine` on each of `machines`, as any tool starts them.
 
+    Groups of one `pool` share its machines; the GPUs of this one begin at `first_gpu` there.
+
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
     the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
     may answer what it has begun. `options` is a file that the command reads, by `options_file`. `usd_per_hour` is of
@@ -82,6 +84,7 @@ class ServingCopies:
     gpus: int
     vendor: str
     reached: Reached
+    pool: int
     node_labels: Mapping[str, str]
     cloud: str
     region: str
@@ -99,6 +102,7 @@ class ServingCopies:
     disk_gib: int
     start_s: int
     grace_s: int
+    first_gpu: int = 0
     routing: str | None = None
     options_file: str | None = None
     options: str | None = None
@@ -141,12 +145,12 @@ def reserved(amount: float, slices: Sequence[tuple[float, float]]) -> float:
     return kept
 
 
-def share_of_node(machine: Instance, copies: int) -> tuple[float | None, int | None]:
-    """Cores, to a tenth, and whole GiB that each of so many copies may have of a machine."""
+def share_of_node(machine: Instance, share: float) -> tuple[float | None, int | None]:
+    """Cores, to a tenth, and whole GiB that a copy may have that gets such a share of a machine."""
     cores, gib = room_of_node(machine)
     return (
-        None if cores is None else max(math.floor(10 * cores / copies) / 10, 0.1),
-        None if gib is None else max(math.floor(gib / copies), 1),
+        None if cores is None else max(math.floor(10 * cores * share) / 10, 0.1),
+        None if gib is None else max(math.floor(gib * share), 1),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import PLAN_AGAIN, Group, groups_of, names_of, start_of
+from gpufleet.api.rented_groups import Group, RentedPool, groups_of, names_of, read_rented, start_of
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
@@ -20,6 +20,7 @@ from gpufleet.deploy.serving_copies import (
     MOST_GRACE_S,
     REACHED,
     SHARED_GIB,
+    WEIGHTS,
     ServingCopies,
     disk_gib,
     node_labels,
@@ -28,11 +29,11 @@ from gpufleet.deploy.serving_copies import (
 )
 from gpufleet.deploy.target import Target
 from gpufleet.errors import UsageError
-from gpufleet.inputs.plan_file import read_plan
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.base import Launch
 from gpufleet.results.deployed import DeployedFile, DeployedStep
 from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.mix import FleetMix
 from gpufleet.results.plan import Deployment, ServePlan
 
 LONGER_ANSWER = 3.0
@@ -44,7 +45,7 @@ SHUTDOWN = "--shutdown-timeout"
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan,
+    plan: str | PathLike[str] | ServePlan | FleetPlan | FleetMix,
     to: str = "kubernetes",
     *,
     image: str | None = None,
@@ -53,9 +54,9 @@ def deploy_plan(
 ) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes or compose.
 
-    `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version. `router` says how
-    requests are dealt out: least_busy, weights, priority or prefix; by itself there is one, least_busy, in front of two
-    offers that serve one model and of several copies on one machine.
+    `plan` is the file that `plan serve -o json` or `mix -o json` wrote. `image` replaces that of the engine's version.
+    `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself there is one,
+    least_busy, in front of two offers that serve one model and of several copies on one machine.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -64,29 +65,32 @@ def deploy_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
-    groups = list(groups_of(read))
+    read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
+    groups = groups_of(read)
     names = names_of(groups)
     routing = None if router is None else routing_named(router)
-    alone = [copies_of(group, names[group.name], tables, image) for group in groups]
+    first_of = {group.pool: names[group.name] for group in reversed(groups)}
+    alone = beside_each_other(
+        [copies_of(group, names[group.name], first_of[group.pool], tables, image) for group in groups]
+    )
     copies = [replace(one, routing=routing_of(one, alone, to, routing)) for one in alone]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
-    machines = [bought(group.deployment) for group in groups]
+    pools = {group.pool: group.machines for group in groups}
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
     answer = DeployedPlan(
         target=to,
-        models=[group.model for group in groups],
-        machines=machines,
-        usd_per_hour=sum(group.deployment.usd_per_hour for group in groups),
+        models=list(dict.fromkeys(group.model for group in groups)),
+        machines=[bought(pool) for pool in pools.values()],
+        usd_per_hour=sum(pool.usd_per_hour for pool in pools.values()),
         files=files,
         steps=[DeployedStep(**step._asdict()) for step in target.steps(copies)],
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes])),
+        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies)])),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
@@ -112,13 +116,16 @@ def dealt_out(copies: Sequence[ServingCopies], to: str) -> Iterator[str]:
 
 
 def routing_of(one: ServingCopies, every: Sequence[ServingCopies], to: str, said: str | None) -> str | None:
-    """How a router deals out what copies get: as said; by itself where copies are not alike, or have no one address."""
+    """How a router deals out what copies get: as said; by itself where copies are not alike, or have no one address.
+
+    Where lengths go apart, by the shares of the plan: who is busy with what is not seen from one length alone.
+    """
     several = sum(other.model == one.model for other in every) > 1 or (to == COMPOSE and one.replicas > 1)
-    return said or (LEAST_BUSY if several else None)
+    return said or ((WEIGHTS if len(one.shares) > 1 else LEAST_BUSY) if several else None)
 
 
-def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
-    """A group as files start it."""
+def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | None) -> ServingCopies:
+    """A group as files start it, on machines that are named by their pool."""
     d, how = group.deployment, shows_metrics(group)
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
@@ -127,8 +134,11 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
     if found is None:
         raise UsageError(f"no image of {d.engine} is known", hint="--image names yours.")
     start_s, weights_bytes = start_of(group)
-    copies = math.ceil(d.replicas / d.instance_count)
-    cores, gib = (None, None) if machine is None else share_of_node(machine, copies)
+    num_machines = group.machines.count
+    beside = (
+        d.gpus_per_instance if group.machines.is_shared else math.ceil(d.replicas / num_machines) * d.gpus_per_replica
+    )
+    cores, gib = (None, None) if machine is None else share_of_node(machine, d.gpus_per_replica / beside)
     grace_s = grace_of(d)
     return ServingCopies(
         name=name,
@@ -137,11 +147,12 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         image=found,
         arguments=[*told(how), *REACHED[d.engine].words, *stopping(group, grace_s)],
         replicas=d.replicas,
-        machines=d.instance_count,
+        machines=num_machines,
+        pool=group.pool,
         gpus=d.gpus_per_replica,
         vendor=vendor_of(d, tables),
         reached=REACHED[d.engine],
-        node_labels=node_labels(d.cloud, d.instance, name),
+        node_labels=node_labels(d.cloud, d.instance, pool),
         cloud=d.cloud,
         region=d.region,
         instance=d.instance,
@@ -161,6 +172,25 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         options_file=how.options_file,
         options=how.options,
     )
+
+
+def disks(copies: Sequence[ServingCopies]) -> Iterator[str]:
+    """The disk that machines need, of all copies that stand on them."""
+    needed: dict[tuple[int, str], int] = {}
+    for one in copies:
+        pool = (one.pool, one.instance)
+        needed[pool] = needed.get(pool, 0) + one.per_machine * one.disk_gib
+    yield from (f"A {instance} needs a disk of {gib} GiB beside its system's" for (_, instance), gib in needed.items())
+
+
+def beside_each_other(copies: Sequence[ServingCopies]) -> list[ServingCopies]:
+    """The copies with the first GPU of each group on a machine that it shares: behind those of the groups before."""
+    taken: dict[int, int] = {}
+    placed = []
+    for one in copies:
+        placed.append(replace(one, first_gpu=taken.get(one.pool, 0)))
+        taken[one.pool] = taken.get(one.pool, 0) + one.per_machine * one.gpus
+    return placed
 
 
 def shows_metrics(group: Group) -> Launch:
@@ -196,11 +226,11 @@ def vendor_of(d: Deployment, tables: Catalog) -> str:
     return "nvidia" if gpu is None else gpu.vendor
 
 
-def bought(d: Deployment) -> str:
+def bought(pool: RentedPool) -> str:
     """What is rented, in words."""
-    where = "any region" if d.region == "all" else d.region
-    kind = d.price_kind.replace("_", " ")
-    return f"{d.instance_count}x {d.cloud} {d.instance} in {where}, {kind}: {usd_per_hour(d.usd_per_hour)}"
+    where = "any region" if pool.region == "all" else pool.region
+    kind = pool.price_kind.replace("_", " ")
+    return f"{pool.count}x {pool.cloud} {pool.instance} in {where}, {kind}: {usd_per_hour(pool.usd_per_hour)}"
 
 
 def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
@@ -209,8 +239,7 @@ def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
     d = group.deployment
     if d.price_kind != "on_demand":
         kind = d.price_kind.replace("_", " ")
-        yield f"No file says how machines are paid for: rent {d.instance_count}x {d.instance} as {kind} first"
-    yield f"A {d.instance} needs a disk of {copies.per_machine * copies.disk_gib} GiB beside its system's"
+        yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and d.engine == "vllm":
