@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,8 +34,9 @@ class Group:
     """Equal copies of one model that a plan advises to rent.
 
     They stand on `machines`, the `pool`-th of the plan, alone or with others of the same pool. `shares` are those of
-    the model's requests that they get, by the longest prompt in tokens; None: of any length. `objectives`,
-    `requests_per_s` and mean tokens are of the model.
+    the model's requests that they get, by the longest prompt in tokens; None: of any length. `requests_per_s` is what
+    they get in all, `usd_per_hour` their part of what the machines cost, by GPUs. `objectives` and mean tokens are of
+    the model.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Group:
     shares: Mapping[float | None, float]
     pool: int
     machines: RentedPool
+    usd_per_hour: float
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def groups_of(plan: ServePlan | FleetPlan | FleetMix, what: str = "deployed") ->
     What cannot be rented as it stands is refused, and plans of encoders, which are not `what` yet.
     """
     if isinstance(plan, FleetMix):
-        return list(groups_of_mix(plan))
+        return paid_by_gpus(groups_of_mix(plan))
     refuse_unrentable(plan, what)
     plans, shared = (plan.plans, plan.shared) if isinstance(plan, FleetPlan) else ([plan], [])
     held = {tenant.plan: (pool, tenant) for pool in shared for tenant in pool.tenants}
@@ -87,7 +89,21 @@ def groups_of(plan: ServePlan | FleetPlan | FleetMix, what: str = "deployed") ->
         for at, pool in enumerate(shared)
         for tenant in pool.tenants
     ]
-    return [*tenants, *(replace(each, pool=len(shared) + number) for number, each in enumerate(alone))]
+    return paid_by_gpus([*tenants, *(replace(each, pool=len(shared) + number) for number, each in enumerate(alone))])
+
+
+def paid_by_gpus(groups: Iterable[Group]) -> list[Group]:
+    """Groups that pay for their machines by the GPUs that they have there."""
+    found = list(groups)
+    gpus: dict[int, int] = {}
+    for each in found:
+        gpus[each.pool] = gpus.get(each.pool, 0) + gpus_of(each)
+    return [replace(each, usd_per_hour=each.machines.usd_per_hour * gpus_of(each) / gpus[each.pool]) for each in found]
+
+
+def gpus_of(group: Group) -> int:
+    """GPUs of all copies."""
+    return group.deployment.replicas * group.deployment.gpus_per_replica
 
 
 def refuse_unrentable(plan: ServePlan | FleetPlan, what: str) -> None:
@@ -125,7 +141,7 @@ def group_of(
         model=plan.model,
         num_parameters=plan.num_parameters,
         objectives=plan.objectives,
-        requests_per_s=plan.rate_requests_per_s,
+        requests_per_s=plan.rate_requests_per_s * sum(shares.values()),
         input_tokens=plan.input_tokens,
         output_tokens=plan.output_tokens,
         deployment=deployment,
@@ -134,6 +150,7 @@ def group_of(
         shares=shares,
         pool=pool,
         machines=machines,
+        usd_per_hour=machines.usd_per_hour,
     )
 
 
@@ -157,14 +174,14 @@ def shared_pool(pool: SharedDeployment) -> RentedPool:
 
 
 def tenant_of(plan: ServePlan, pool: SharedDeployment, tenant: TenantPlan) -> Deployment:
-    """The copies of a model on machines that it shares: they carry its rate with headroom, and pay by their GPUs."""
-    alone, gpus = plan.deployments[0], sum(each.replicas * each.gpus_per_replica for each in pool.tenants)
+    """The copies of a model on machines that it shares, which carry its rate with headroom."""
+    alone = plan.deployments[0]
     rate = plan.rate_requests_per_s * (1 + plan.headroom_wanted_ratio)
     return alone.model_copy(
         update={
             **{name: getattr(pool, name) for name in OfferedMachines.model_fields},
             "price_per_instance_usd_per_hour": pool.price_per_instance_usd_per_hour,
-            "usd_per_hour": pool.usd_per_hour * tenant.replicas * tenant.gpus_per_replica / gpus,
+            "usd_per_hour": pool.usd_per_hour,
             "replicas": tenant.replicas,
             "gpus_per_replica": tenant.gpus_per_replica,
             "layout": tenant.layout,
@@ -189,7 +206,7 @@ def groups_of_mix(mix: FleetMix) -> Iterator[Group]:
             model=service.model,
             num_parameters=service.num_parameters,
             objectives=service.objectives,
-            requests_per_s=service.requests_per_s,
+            requests_per_s=copies.requests_per_s,
             input_tokens=service.input_tokens,
             output_tokens=service.output_tokens,
             deployment=copies.deployment,
@@ -206,6 +223,7 @@ def groups_of_mix(mix: FleetMix) -> Iterator[Group]:
                 machines.usd_per_hour,
                 is_shared=sum(each.machines == copies.machines for each in mix.copies) > 1,
             ),
+            usd_per_hour=machines.usd_per_hour,
         )
 
 
