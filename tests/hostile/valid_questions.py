@@ -338,6 +338,7 @@ def plan_file_questions(folder: Path) -> list[Question]:
         *of_plan,
         Question(("compare", "one.json", "one.json"), one),
         Question(("deploy", "one.json"), one),
+        Question(("deploy", "one.json", "--to", "terraform-ecs", "--out", "folder"), one),
         Question(("deploy", "one.json", "--to", "compose", "--image", "mine:1", "--out", "folder"), one),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),

@@ -16,7 +16,9 @@ app = verb()
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
 ]
-TargetOption = Annotated[str, typer.Option("--to", metavar="TARGET", help="kubernetes, or compose for one machine.")]
+TargetOption = Annotated[
+    str, typer.Option("--to", metavar="TARGET", help="kubernetes, terraform-ecs, or compose for one machine.")
+]
 FolderOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--out", metavar="DIR", help="Write the files into a new folder; without it they are listed."),

@@ -50,9 +50,10 @@ class ServingCopies:
     """`replicas` equal copies, `per_machine` on each of `machines`, as any tool starts them.
 
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
-    the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
-    may answer what it has begun. `options` is a file that the command reads, by `options_file`. `usd_per_hour` is of
-    all machines, `share_ratio` the share of the model's requests that the copies get.
+    the machine's own are not known; `vcpus` are all of a machine. `start_s` is how long a start may take, `grace_s` how
+    long one that is told to stop may answer what it has begun. `options` is a file that the command reads, by
+    `options_file`. `usd_per_hour` is of all machines, `share_ratio` the share of the model's requests that the copies
+    get.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ServingCopies:
     usd_per_hour: float
     gpu: str
     gpus_per_machine: float
+    vcpus: int | None
     share_ratio: float
     cpus: float | None
     memory_gib: int | None

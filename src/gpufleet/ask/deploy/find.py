@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.cold_starts import cold_start_of
@@ -49,7 +51,7 @@ def deploy_plan(
     image: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
-    """Files that start what a plan advises to rent, on a target: kubernetes or compose.
+    """Files that start what a plan advises to rent, on a target: kubernetes, compose or terraform-ecs.
 
     `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
 
@@ -61,7 +63,7 @@ def deploy_plan(
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
     read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
-    groups = list(groups_of(read))
+    groups = list(told_apart(list(groups_of(read))))
     names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
     refused = target.refusal(copies)
@@ -69,7 +71,7 @@ def deploy_plan(
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     machines = [bought(group.deployment) for group in groups]
-    notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
+    notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one, target)]
     answer = DeployedPlan(
         target=to,
         models=[group.model for group in groups],
@@ -80,7 +82,7 @@ def deploy_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *dealt_out(read), *notes])),
+        notes=list(dict.fromkeys([*apart(groups), *([] if target.deals_out else dealt_out(read)), *notes])),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
@@ -119,6 +121,14 @@ def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
                 raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
             name = one.model if len(parts) == 1 else f"{one.model}-{number}"
             yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, share)
+
+
+def told_apart(groups: Sequence[Group]) -> Iterator[Group]:
+    """Groups with names of their own, where a fleet serves one model twice."""
+    counts, seen = Counter(group.name for group in groups), Counter[str]()
+    for group in groups:
+        seen[group.name] += 1
+        yield group if counts[group.name] == 1 else replace(group, name=f"{group.name}-{seen[group.name]}")
 
 
 def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
@@ -173,6 +183,7 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         usd_per_hour=d.usd_per_hour,
         gpu=d.gpu,
         gpus_per_machine=d.gpus_per_instance,
+        vcpus=None if machine is None else machine.vcpus,
         share_ratio=group.share_ratio,
         cpus=cores,
         memory_gib=gib,
@@ -226,14 +237,17 @@ def bought(d: Deployment) -> str:
     return f"{d.instance_count}x {d.cloud} {d.instance} in {where}, {kind}: {usd_per_hour(d.usd_per_hour)}"
 
 
-def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
+def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str]:
     """What has to be done or is not known of one group."""
     yield from group.launch.notes
     d = group.deployment
-    if d.price_kind != "on_demand":
-        kind = d.price_kind.replace("_", " ")
+    kind = d.price_kind.replace("_", " ")
+    if target.rents and d.price_kind not in target.rents:
+        yield f"The files rent {d.instance} on demand: buy {d.instance_count} as {kind} for the account first"
+    elif not target.rents and d.price_kind != "on_demand":
         yield f"No file says how machines are paid for: rent {d.instance_count}x {d.instance} as {kind} first"
-    yield f"A {d.instance} needs a disk of {copies.per_machine * copies.disk_gib} GiB beside its system's"
+    if not target.rents:
+        yield f"A {d.instance} needs a disk of {copies.per_machine * copies.disk_gib} GiB beside its system's"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and d.engine == "vllm":
