@@ -339,6 +339,7 @@ def plan_file_questions(folder: Path) -> list[Question]:
         Question(("compare", "one.json", "one.json"), one),
         Question(("deploy", "one.json"), one),
         Question(("deploy", "one.json", "--to", "terraform-ecs", "--out", "folder"), one),
+        Question(("deploy", "one.json", "--to", "eksctl"), one),
         Question(("deploy", "one.json", "--to", "compose", "--image", "mine:1", "--out", "folder"), one),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),

@@ -17,7 +17,7 @@ PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
 ]
 TargetOption = Annotated[
-    str, typer.Option("--to", metavar="TARGET", help="kubernetes, terraform-ecs, or compose for one machine.")
+    str, typer.Option("--to", metavar="TARGET", help="kubernetes, eksctl, terraform-ecs, or compose for one machine.")
 ]
 FolderOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -51,7 +51,7 @@ def deploy_plan(
     image: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
-    """Files that start what a plan advises to rent, on a target: kubernetes, compose or terraform-ecs.
+    """Files that start what a plan advises to rent, on a target: kubernetes, eksctl, terraform-ecs or compose.
 
     `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
 
