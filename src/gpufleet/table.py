@@ -50,7 +50,7 @@ VERBS = (
     Verb("schedule", "gpufleet.cli.schedule", "When and where jobs run that share GPUs and have deadlines"),
     Verb("compare", "gpufleet.cli.compare", "Models, sets of GPUs or plans side by side: cost, latency, who wins"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
-    Verb("deploy", "gpufleet.cli.deploy", "Files that start a plan on Kubernetes or on one machine"),
+    Verb("deploy", "gpufleet.cli.deploy", "Files that start a plan on Kubernetes, EKS, ECS or one machine"),
     Verb("alerts", "gpufleet.cli.alerts", "Rules and dashboards that watch what a plan promises"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),

@@ -338,6 +338,8 @@ def plan_file_questions(folder: Path) -> list[Question]:
         *of_plan,
         Question(("compare", "one.json", "one.json"), one),
         Question(("deploy", "one.json"), one),
+        Question(("deploy", "one.json", "--to", "terraform-ecs", "--out", "folder"), one),
+        Question(("deploy", "one.json", "--to", "eksctl"), one),
         Question(("deploy", "one.json", "--to", "compose", "--image", "mine:1", "--out", "folder"), one),
         Question(("alerts", "one.json"), one),
         Question(("alerts", "one.json", "--to", "grafana", "--seed-thresholds", "--out", "folder"), one),

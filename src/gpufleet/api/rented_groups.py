@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -93,12 +94,20 @@ def groups_of(plan: ServePlan | FleetPlan | FleetMix, what: str = "deployed") ->
 
 
 def paid_by_gpus(groups: Iterable[Group]) -> list[Group]:
-    """Groups that pay for their machines by the GPUs that they have there."""
-    found = list(groups)
+    """Groups that pay for their machines by the GPUs that they have there, with names of their own."""
+    found = list(told_apart(list(groups)))
     gpus: dict[int, int] = {}
     for each in found:
         gpus[each.pool] = gpus.get(each.pool, 0) + gpus_of(each)
     return [replace(each, usd_per_hour=each.machines.usd_per_hour * gpus_of(each) / gpus[each.pool]) for each in found]
+
+
+def told_apart(groups: Sequence[Group]) -> Iterator[Group]:
+    """Groups with names of their own, where a fleet serves one model twice."""
+    counts, seen = Counter(group.name for group in groups), Counter[str]()
+    for group in groups:
+        seen[group.name] += 1
+        yield group if counts[group.name] == 1 else replace(group, name=f"{group.name}-{seen[group.name]}")
 
 
 def gpus_of(group: Group) -> int:

@@ -18,7 +18,9 @@ PlanArgument = Annotated[
     typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve' or 'mix' wrote with -o json."),
     FileUse.READ,
 ]
-TargetOption = Annotated[str, typer.Option("--to", metavar="TARGET", help="kubernetes, or compose for one machine.")]
+TargetOption = Annotated[
+    str, typer.Option("--to", metavar="TARGET", help="kubernetes, eksctl, terraform-ecs, or compose for one machine.")
+]
 FolderOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--out", metavar="DIR", help="Write the files into a new folder; without it they are listed."),

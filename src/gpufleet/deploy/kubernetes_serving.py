@@ -20,7 +20,7 @@ from gpufleet.deploy.kubernetes_router import (
     routers,
 )
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
-from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
+from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool, in_folders
 from gpufleet.languages import yaml_document
 from gpufleet.units import MINUTE
 
@@ -165,7 +165,7 @@ def disruption(copies: ServingCopies) -> dict[str, Any]:
 def kubernetes_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
     steps = [
-        *(step for pool in pools_of(copies) for step in node_steps(pool)),
+        *(step for pool in by_pool(copies) for step in node_steps(pool)),
         Step(f"kubectl create namespace {NAMESPACE}", "a namespace of their own"),
         Step(
             f"kubectl -n {NAMESPACE} create secret generic hf-token --from-literal=token=$HF_TOKEN",
@@ -178,14 +178,6 @@ def kubernetes_steps(copies: Copies) -> list[Step]:
         Step(f"kubectl delete namespace {NAMESPACE}", "takes all down; the machines cost on until you give them back"),
     ]
     return list(dict.fromkeys(steps))
-
-
-def pools_of(copies: Copies) -> list[list[ServingCopies]]:
-    """Groups that stand on the same machines."""
-    pools: dict[int, list[ServingCopies]] = {}
-    for one in copies:
-        pools.setdefault(one.pool, []).append(one)
-    return list(pools.values())
 
 
 def node_steps(pool: Sequence[ServingCopies]) -> Iterator[Step]:

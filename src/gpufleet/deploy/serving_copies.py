@@ -67,11 +67,11 @@ class ServingCopies:
     Groups of one `pool` share its machines; the GPUs of this one begin at `first_gpu` there.
 
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
-    the machine's own are not known. `start_s` is how long a start may take, `grace_s` how long one that is told to stop
-    may answer what it has begun. `options` is a file that the command reads, by `options_file`. `usd_per_hour` is of
-    all machines; `requests_per_s` is what a copy carries, `most_requests` how many it answers at once. `shares` are
-    those of the model's requests that all copies of the group get, by the longest prompt in tokens; None: of any
-    length. A router deals them out by `routing`; None: there is none.
+    the machine's own are not known; `vcpus` are all of a machine. `start_s` is how long a start may take, `grace_s` how
+    long one that is told to stop may answer what it has begun. `options` is a file that the command reads, by
+    `options_file`. `usd_per_hour` is of all machines; `requests_per_s` is what a copy carries, `most_requests` how many
+    it answers at once. `shares` are those of the model's requests that all copies of the group get, by the longest
+    prompt in tokens; None: of any length. A router deals them out by `routing`; None: there is none.
     """
 
     name: str
@@ -93,6 +93,7 @@ class ServingCopies:
     usd_per_hour: float
     gpu: str
     gpus_per_machine: float
+    vcpus: int | None
     requests_per_s: float
     most_requests: int
     shares: Mapping[float | None, float]
@@ -106,6 +107,11 @@ class ServingCopies:
     routing: str | None = None
     options_file: str | None = None
     options: str | None = None
+
+    @property
+    def share_ratio(self) -> float:
+        """The share of the model's requests of any length that the copies get."""
+        return self.shares[None]
 
     @property
     def per_machine(self) -> int:

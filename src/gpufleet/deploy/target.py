@@ -30,7 +30,8 @@ class Step(NamedTuple):
 class Target:
     """Where copies are started: the files of all groups of them, commands in their order, and why not, where not.
 
-    `title` is its name in a sentence.
+    `title` is its name in a sentence. `rents` are the price kinds at which its files rent machines, none where machines
+    have to be there before; `deals_out`: its files share the requests of a model among groups of copies.
     """
 
     name: str
@@ -38,6 +39,16 @@ class Target:
     files: Callable[[Copies], Sequence[Written]]
     steps: Callable[[Copies], Sequence[Step]]
     refusal: Callable[[Copies], str | None] = lambda _: None
+    rents: Sequence[str] = ()
+    deals_out: bool = False
+
+
+def by_pool(copies: Copies) -> list[list[ServingCopies]]:
+    """Groups that stand on the same machines."""
+    pools: dict[int, list[ServingCopies]] = {}
+    for one in copies:
+        pools.setdefault(one.pool, []).append(one)
+    return list(pools.values())
 
 
 def in_folders(copies: Copies, files: Callable[[ServingCopies], Iterable[Written]]) -> list[Written]:

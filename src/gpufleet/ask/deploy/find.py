@@ -52,7 +52,7 @@ def deploy_plan(
     router: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
-    """Files that start what a plan advises to rent, on a target: kubernetes or compose.
+    """Files that start what a plan advises to rent, on a target: kubernetes, eksctl, terraform-ecs or compose.
 
     `plan` is the file that `plan serve -o json` or `mix -o json` wrote. `image` replaces that of the engine's version.
     `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself there is one,
@@ -69,17 +69,19 @@ def deploy_plan(
     groups = groups_of(read)
     names = names_of(groups)
     routing = None if router is None else routing_named(router)
+    if routing is not None and target.deals_out:
+        raise UsageError(f"{to} has a balancer of its own", found=f"--router {router}", expected="no --router")
     first_of = {group.pool: names[group.name] for group in reversed(groups)}
     alone = beside_each_other(
         [copies_of(group, names[group.name], first_of[group.pool], tables, image) for group in groups]
     )
-    copies = [replace(one, routing=routing_of(one, alone, to, routing)) for one in alone]
+    copies = [replace(one, routing=routing_of(one, alone, target, routing)) for one in alone]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     pools = {group.pool: group.machines for group in groups}
-    notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
+    notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one, target)]
     answer = DeployedPlan(
         target=to,
         models=list(dict.fromkeys(group.model for group in groups)),
@@ -90,7 +92,7 @@ def deploy_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies)])),
+        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
@@ -115,12 +117,14 @@ def dealt_out(copies: Sequence[ServingCopies], to: str) -> Iterator[str]:
         yield "The router deals out in one cluster alone: copies of two places need a balancer between the clusters"
 
 
-def routing_of(one: ServingCopies, every: Sequence[ServingCopies], to: str, said: str | None) -> str | None:
+def routing_of(one: ServingCopies, every: Sequence[ServingCopies], target: Target, said: str | None) -> str | None:
     """How a router deals out what copies get: as said; by itself where copies are not alike, or have no one address.
 
     Where lengths go apart, by the shares of the plan: who is busy with what is not seen from one length alone.
     """
-    several = sum(other.model == one.model for other in every) > 1 or (to == COMPOSE and one.replicas > 1)
+    if target.deals_out:
+        return None
+    several = sum(other.model == one.model for other in every) > 1 or (target.name == COMPOSE and one.replicas > 1)
     return said or ((WEIGHTS if len(one.shares) > 1 else LEAST_BUSY) if several else None)
 
 
@@ -160,6 +164,7 @@ def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | 
         usd_per_hour=d.usd_per_hour,
         gpu=d.gpu,
         gpus_per_machine=d.gpus_per_instance,
+        vcpus=None if machine is None else machine.vcpus,
         requests_per_s=d.requests_per_s_capacity.value / d.replicas,
         most_requests=max(math.floor(d.largest_batch), 1),
         shares=group.shares,
@@ -174,8 +179,10 @@ def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | 
     )
 
 
-def disks(copies: Sequence[ServingCopies]) -> Iterator[str]:
-    """The disk that machines need, of all copies that stand on them."""
+def disks(copies: Sequence[ServingCopies], target: Target) -> Iterator[str]:
+    """The disk that machines need, of all copies that stand on them, where no file rents them with it."""
+    if target.rents:
+        return
     needed: dict[tuple[int, str], int] = {}
     for one in copies:
         pool = (one.pool, one.instance)
@@ -233,12 +240,14 @@ def bought(pool: RentedPool) -> str:
     return f"{pool.count}x {pool.cloud} {pool.instance} in {where}, {kind}: {usd_per_hour(pool.usd_per_hour)}"
 
 
-def said_of(group: Group, copies: ServingCopies) -> Iterator[str]:
+def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str]:
     """What has to be done or is not known of one group."""
     yield from group.launch.notes
     d = group.deployment
-    if d.price_kind != "on_demand":
-        kind = d.price_kind.replace("_", " ")
+    kind = d.price_kind.replace("_", " ")
+    if target.rents and d.price_kind not in target.rents:
+        yield f"The files rent {d.instance} on demand: buy {copies.machines} as {kind} for the account first"
+    elif not target.rents and d.price_kind != "on_demand":
         yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"

@@ -7,7 +7,12 @@ from importlib import import_module
 from gpufleet.deploy.target import Target
 from gpufleet.errors import UnknownName
 
-TARGETS = {"kubernetes": "kubernetes_serving", "compose": "compose"}
+TARGETS = {
+    "kubernetes": "kubernetes_serving",
+    "compose": "compose",
+    "terraform-ecs": "terraform_ecs",
+    "eksctl": "eksctl",
+}
 
 
 def target_named(name: str) -> Target:
