@@ -15,7 +15,7 @@ from tests.effort import cases
 
 import gpufleet
 from gpufleet import DeployedPlan, ServePlan
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.results.fleet import FleetPlan, MissingMachines
 
 IMAGE = "registry.example/engine:1"
@@ -119,6 +119,17 @@ def test_models_that_share_a_machine_start_on_it_and_are_paid_once() -> None:
     memory = [int(pod["containers"][0]["resources"]["requests"]["memory"].removesuffix("Gi")) for pod in pods]
     assert sum(memory) <= shared.gpus_per_instance * max(memory)
     assert max(memory) <= 1152 / shared.gpus_per_instance, "an eighth of the machine for one of eight GPUs"
+
+
+def test_a_cluster_has_one_group_of_nodes_for_models_that_share_them() -> None:
+    plan = two_models()
+    [shared] = plan.shared
+    files = {file.name: file.text for file in gpufleet.deploy_plan(plan, "eksctl", image=IMAGE).files}
+    groups = yaml.safe_load(files["cluster.yaml"])["managedNodeGroups"]
+    [nodes] = [group for group in groups if group["instanceTypes"] == [shared.instance]]
+    assert nodes["desiredCapacity"] == shared.instance_count
+    with pytest.raises(UsageError, match="cannot hold this plan"):
+        gpufleet.deploy_plan(plan, "terraform-ecs", image=IMAGE)
 
 
 def test_models_with_too_few_machines_together_are_not_written() -> None:
