@@ -112,11 +112,15 @@ def test_no_machine_stands_from_22_to_6_of_a_time_zone_that_is_said() -> None:
     assert set(schedules) == {"scale_down_night", "scale_up_morning"}
     for name, said in schedules.items():
         assert said["time_zone"] == "${var.time_zone}"
+        assert said["autoscaling_group_name"] == "${aws_autoscaling_group.gpu_workers.name}"
+        assert f'"{said["scheduled_action_name"]}"' in GUIDE
         assert f'"{said["recurrence"]}"' in GUIDE, name
     hours = {name: int(said["recurrence"].split()[1]) for name, said in schedules.items()}
     assert (hours["scale_up_morning"] - hours["scale_down_night"]) % 24 == 8
     night = schedules["scale_down_night"]
     assert (night["min_size"], night["max_size"], night["desired_capacity"]) == (0, 0, 0)
+    morning = schedules["scale_up_morning"]
+    assert (morning["min_size"], morning["max_size"]) == ("${var.min_gpu_instances}", "${var.max_gpu_instances}")
     [group] = of_type(module(texts_of(CLUSTER)), "aws_autoscaling_group").values()
     assert "protect_from_scale_in" not in group
 
