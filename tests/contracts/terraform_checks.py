@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 EVERYWHERE = {"count": "number", "for_each": "any", "depends_on": "list", "provider": "any"}
 LIFECYCLE = "lifecycle"
 LEAST_MIB, LEAST_DISK_GIB = 1024, 40
+SECRETS = ("HF_TOKEN", "API_KEY")
 TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\b(AKIA|ASIA)[A-Z0-9]{12,}|aws_secret_access_key")
 
 
@@ -35,7 +36,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {unquoted(key): plain(inner) for key, inner in value.items() if key != "__is_block__"}
+        return {unquoted(key): plain(inner) for key, inner in value.items() if not key.startswith("__")}
     if isinstance(value, list):
         return [plain(inner) for inner in value]
     return unquoted(value) if isinstance(value, str) else value
@@ -134,7 +135,7 @@ def block_problems(where: str, type_name: str, path: str, content: Mapping[str, 
     if known is None:
         yield f"{where}: no block {path!r} of {type_name}"
         return
-    for key, value in content.items():
+    for key, value in with_dynamic(content).items():
         row = known.get(key)
         if row is None:
             own = path == "" and (key in EVERYWHERE or key == LIFECYCLE)
@@ -150,6 +151,15 @@ def block_problems(where: str, type_name: str, path: str, content: Mapping[str, 
             yield f"{where}: {key} is {value!r}, not {row['type']}"
     missing = [key for key, row in known.items() if row["required"] == "yes" and key not in content]
     yield from (f"{where}: {path or type_name} lacks {key}" for key in missing)
+
+
+def with_dynamic(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Blocks that Terraform makes by `dynamic`, as those that they become."""
+    found = {key: value for key, value in content.items() if key != "dynamic"}
+    for one in content.get("dynamic", []):
+        for name, said in one.items():
+            found.setdefault(name, []).extend(said["content"])
+    return found
 
 
 def is_of_type(value: Any, wanted: str) -> bool:
@@ -250,19 +260,25 @@ def task_problems(task: Mapping[str, Any]) -> Iterator[str]:
     for container in containers(task):
         yield from shape_problems("ContainerDefinition", container)
         gpus = [one for one in container.get("resourceRequirements", []) if one.get("type") == "GPU"]
-        if not gpus or not str(gpus[0].get("value")).isdigit() or gpus[0].get("value") == "0":
+        if not gpus or not is_a_number_of_gpus(gpus[0].get("value")):
             yield "no GPU"
         if container.get("linuxParameters", {}).get("sharedMemorySize", 64) < LEAST_MIB:
             yield "64 MiB of shared memory"
-        if container.get("memory", 0) < LEAST_MIB:
+        if container.get("memory", container.get("memoryReservation", 0)) < LEAST_MIB:
             yield "memory is in MiB"
-        tag = str(container.get("image")).rpartition("/")[2]
-        if not re.search(r":(?!latest$)|@", tag):
+        image = container.get("image")
+        if not isinstance(image, Code) and not re.search(r":(?!latest$)|@", str(image).rpartition("/")[2]):
             yield "any version of an image"
-        if any(one["name"] in ("HF_TOKEN", "API_KEY") for one in container.get("environment", [])):
+        environment = container.get("environment", [])
+        if isinstance(environment, list) and any(one["name"] in SECRETS for one in environment):
             yield "a secret in the environment"
         if "logConfiguration" not in container:
             yield "no logs"
+
+
+def is_a_number_of_gpus(value: Any) -> bool:
+    """A number of GPUs as ECS takes it: a text."""
+    return isinstance(value, Code) or (isinstance(value, str) and value.isdigit() and int(value) > 0)
 
 
 def machine_problems(template: Mapping[str, Any]) -> Iterator[str]:
@@ -297,11 +313,12 @@ def network_problems(whole: Mapping[str, list[Any]]) -> Iterator[str]:
         if opened and content.get("ip_protocol") == "-1":
             yield f"{name}: every port"
     for block in whole.get("variable", []):
-        if "allowed_cidrs" in block and block["allowed_cidrs"].get("default") != []:
+        if block.get("allowed_cidrs", {}).get("default", []) != []:
             yield "somebody is allowed before anybody said so"
     waits = [group["deregistration_delay"] for group in of_type(whole, "aws_lb_target_group").values()]
     for name, balancer in of_type(whole, "aws_lb").items():
         if balancer.get("internal") is not True:
             yield f"{name}: open to the internet"
-        if balancer.get("idle_timeout", 60) < max(waits, default=0):
+        is_network = balancer.get("load_balancer_type") == "network"
+        if not is_network and balancer.get("idle_timeout", 60) < max(waits, default=0):
             yield f"{name}: gives up before an answer"

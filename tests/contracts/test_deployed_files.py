@@ -139,6 +139,14 @@ def test_models_of_two_clouds_have_a_folder_each_and_are_said_to_stand_apart() -
     assert {next(iter(label)) for label in labels} == {"node.kubernetes.io/instance-type"}
 
 
+def test_two_services_of_one_model_are_two_groups_with_names_of_their_own() -> None:
+    load = {"clouds": ["aws"], "gpus": ["L40S"], "input_tokens": 500.0, "output_tokens": 100.0}
+    asked = [gpufleet.ServeRequest("qwen3-32b", rate=rate, **load) for rate in (1.0, 3.0)]
+    found = gpufleet.deploy_plan(gpufleet.plan_fleet(asked), image=IMAGE)
+    assert len({file.name for file in found.files}) == len(found.files)
+    assert sorted(each["metadata"]["name"] for each in of_kind(found, "Deployment")) == ["qwen3-32b-1", "qwen3-32b-2"]
+
+
 def test_compose_holds_one_machine_alone() -> None:
     one = gpufleet.plan_serve("llama-3.1-8b", rate="0.5/s", input_tokens=500, output_tokens=100, rows=1)
     found = gpufleet.deploy_plan(one, "compose", image=IMAGE)

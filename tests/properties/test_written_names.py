@@ -18,6 +18,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tests.contracts.terraform_checks import problems_of
 
 from gpufleet.ask.spot.terraform import spot_fleet
 from gpufleet.deploy.kueue_jobs import kueue_manifests
@@ -160,6 +161,13 @@ def service_called(model: str, instance: str) -> Any:
     return SimpleNamespace(
         model=model, market=market, answer=answer, num_machines=3, zones=2, most_usd_per_hour=1.5
     )  # fmt: skip
+
+
+def test_a_fleet_on_spot_holds_to_the_schema_of_the_provider() -> None:
+    written = spot_fleet(service_called("llama-3.1-8b", instance="g6e.xlarge"))
+    assert problems_of({"fleet.tf": written}) == []
+    faulty = written.replace("max_price", "price_max")
+    assert any("price_max" in problem for problem in problems_of({"fleet.tf": faulty}))
 
 
 def test_an_instance_of_an_own_table_begins_no_template() -> None:

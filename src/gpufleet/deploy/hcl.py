@@ -60,8 +60,8 @@ def text_of(*parts: str | Code) -> Code:
     return Code(f'"{"".join(written)}"')
 
 
-def hcl_document(blocks: Iterable[Block], title: str = "") -> str:
-    """Blocks as a file, below a line of comment.
+def hcl_document(blocks: Iterable[Block], *said: str) -> str:
+    """Blocks as a file, below lines of comment.
 
     >>> print(hcl_document([Block("variable", ["a"], {"type": Code("string"), "default": "b"})]), end="")
     variable "a" {
@@ -69,7 +69,7 @@ def hcl_document(blocks: Iterable[Block], title: str = "") -> str:
       default = "b"
     }
     """
-    head = [comment(title)] if title else []
+    head = ["\n".join(map(comment, said))] if said else []
     parts = [*head, *("\n".join(block_lines(block)) for block in blocks)]
     return "\n\n".join(parts) + "\n"
 
