@@ -124,7 +124,12 @@ def test_a_dashboard_asks_for_what_the_version_has_and_shows_cost_first(number: 
     assert not unknown_metrics(queries, dict([version_of(number)]), [])
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
-    assert dashboard["panels"][1]["title"].startswith("Cost per hour")
+    titles = [panel["title"] for panel in dashboard["panels"]]
+    assert titles[1].startswith("Cost per hour")
+    measured = {"GPU in use", "GPU memory in use", "GPU temperature", "GPU power", "Copies available"}
+    assert measured <= set(titles)
+    if version_of(number)[0] == "vllm":
+        assert {"Cost per 1M output tokens", "Cost per 1,000 requests", "KV room in use"} <= set(titles)
     places = [panel["gridPos"] for panel in dashboard["panels"]]
     for at, one in enumerate(places):
         assert one["x"] + one["w"] <= 24
@@ -326,6 +331,11 @@ def test_the_seeds_thresholds_are_theirs_and_said_to_mislead() -> None:
     assert seeds["SeedMemoryFull"]["for"] == "5m"
     assert seeds["SeedSlow"]["expr"].endswith("> 1")
     assert seeds["SeedDailyCost"]["expr"].endswith("> 1000")
+    actions = {name: alert["annotations"]["action"] for name, alert in seeds.items()}
+    assert actions["SeedGpuBusy"].startswith("Scale up instances")
+    assert actions["SeedMemoryFull"].startswith("Reduce batch size or scale up")
+    assert actions["SeedSlow"].startswith("Check model optimization")
+    assert actions["SeedDailyCost"].startswith("Review and optimize usage")
     assert {line.split(":")[0] for line in found.unwatched} >= set(seeds)
     assert not [row for row in written(1).alerts if row.name.startswith("Seed")]
 

@@ -195,7 +195,7 @@ def broken_objective(name: str, limit_s: float, copies: WatchedCopies) -> Alert:
         expression=f"{own(recorded_name(name), copies)} > {number(limit_s)}",
         for_s=BROKEN_S,
         severity=CRITICAL,
-        summary=f"{name} is above the plan's {limit_s:g} s ({bucket_words(name, limit_s, copies)})",
+        summary=f"{name} is above {limit_s:g} s, the plan's limit ({bucket_words(name, limit_s, copies)})",
         action="Add a copy if the rate is above the plan's; else look for what slows the engine",
         command=scale_command(copies),
         metrics=needed(copies, MEASURED_AS[name.split(".")[0]]),
