@@ -23,7 +23,8 @@ class WatchedCopies:
 
     `name` and `namespace` are those of its deployment. `objectives` are limits of latency, as `ttft.p95`, in seconds;
     `requests_per_s` is the rate that was asked for, `requests_per_s_capacity` what the copies carry. `usd_per_hour` is
-    of one machine. `most_running` is how many requests a copy answers at once.
+    of one machine. `most_running` is how many requests a copy answers at once. `most_machines` is the most that a law
+    of scaling may rent, where one runs; without one `machines` are all that are meant.
     """
 
     name: str
@@ -46,6 +47,10 @@ class WatchedCopies:
     output_tokens: float
     most_running: float
     start_s: float
+    cloud: str = ""
+    instance: str = ""
+    vendor: str = "nvidia"
+    most_machines: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
