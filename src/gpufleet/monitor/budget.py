@@ -192,25 +192,7 @@ def alerts_of(plan: WatchedPlan, budget: Budget, of_plan: str) -> Iterator[Alert
         fewer,
     )
     for kind in machine_kinds(plan):
-        machine = of_machine(kind, plan)
-        yield Alert(
-            "GpufleetRunaway",
-            f"{SEEN}{machine} > {kind.most_machines}",
-            RUNAWAY_FOR_S,
-            "critical",
-            f"{{{{ $value }}}} machines of {kind.instance} run: the plan has {kind.most_machines} at most",
-            "Find what started them, and give them back.",
-            fewer,
-        )
-        yield Alert(
-            "GpufleetMachinesUnseen",
-            f"absent({SEEN}{machine})",
-            UNSEEN_FOR_S,
-            "warning",
-            f"No machine of {kind.instance} is seen: the guard knows neither that none runs nor what is spent",
-            "Look whether engines, dcgm-exporter and kube-state-metrics are scraped.",
-            look,
-        )
+        yield from of_kind(kind, plan)
     yield Alert(
         "GpufleetSpendIncomplete",
         f"{SEEN_RATIO[budget.period]}{of_plan} < {LEAST_SEEN_RATIO}",
@@ -219,6 +201,29 @@ def alerts_of(plan: WatchedPlan, budget: Budget, of_plan: str) -> Iterator[Alert
         f"Only {{{{ $value | humanizePercentage }}}} of this {budget.period} was seen: more was spent than is told",
         "Add what ran before the guard did.",
         look,
+    )
+
+
+def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
+    """That more machines of a type run than are meant, and that none is seen."""
+    machine = of_machine(kind, plan)
+    yield Alert(
+        "GpufleetRunaway",
+        f"{SEEN}{machine} > {kind.most_machines}",
+        RUNAWAY_FOR_S,
+        "critical",
+        f"{{{{ $value }}}} machines of {kind.instance} run: the plan has {kind.most_machines} at most",
+        "Find what started them, and give them back.",
+        scale_down(plan),
+    )
+    yield Alert(
+        "GpufleetMachinesUnseen",
+        f"absent({SEEN}{machine})",
+        UNSEEN_FOR_S,
+        "warning",
+        f"No machine of {kind.instance} is seen: the guard knows neither that none runs nor what is spent",
+        "Look whether engines, dcgm-exporter and kube-state-metrics are scraped.",
+        look_again(plan),
     )
 
 
