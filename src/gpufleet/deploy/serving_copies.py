@@ -31,18 +31,30 @@ LABELLED_CLOUDS = ("aws", "gcp", "azure")
 
 @dataclass(frozen=True)
 class Reached:
-    """Where an engine listens, and what it is told so that others than its own machine reach it."""
+    """Where an engine listens, and what it is told so that others than its own machine reach it and its metrics.
+
+    `options` are lines of its options file. `metrics` is where a scraper reads them.
+    """
 
     port: int
     words: tuple[str, ...] = ()
     ready: str = "/health"
+    metrics: str = "/metrics"
+    options: str = ""
 
 
 REACHED = {
     "vllm": Reached(8000),
-    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000")),
-    "tensorrt-llm": Reached(8000, ("--host", "0.0.0.0", "--port", "8000")),
+    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000", "--enable-metrics")),
+    "tensorrt-llm": Reached(
+        8000,
+        ("--host", "0.0.0.0", "--port", "8000"),
+        metrics="/prometheus/metrics",
+        options="return_perf_metrics: true\n",
+    ),
 }
+"""Metrics are off by default in two: enable_metrics of sglang/srt/server_args.py; TensorRT-LLM shows them at
+/prometheus/metrics with return_perf_metrics (NVIDIA/TensorRT-LLM pull/5785)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
-from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
-from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
+from gpufleet.api.rented_groups import PLAN_AGAIN, Group, groups_of, names_of, parts_of_mix, start_of
+from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.deploy.launch import OPTIONS_FILE
 from gpufleet.deploy.serving_copies import (
     LEAST_GRACE_S,
-    LEAST_START_S,
     MOST_GRACE_S,
     REACHED,
     SHARED_GIB,
@@ -24,22 +24,19 @@ from gpufleet.deploy.serving_copies import (
     share_of_node,
 )
 from gpufleet.deploy.target import Target
-from gpufleet.errors import GpufleetError, Infeasible, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
-from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
-from gpufleet.records import dataclass
 from gpufleet.report.numbers import percent, usd_per_hour
 from gpufleet.results.base import Launch
+from gpufleet.results.deployed import DeployedFile, DeployedStep
 from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.plan import Deployment, MixPart, ServePlan
+from gpufleet.results.plan import Deployment, ServePlan
 
-UNKNOWN_START_S = 1800
-LONGER_START, LONGER_ANSWER = 2.0, 3.0
-"""Of the cold start at its high end, and of the longest latency of the plan; judgements, as the 30 min of a start that
-nobody can foresee."""
-BYTES_OF_A_PARAMETER = 2.0
+LONGER_ANSWER = 3.0
+"""Of the longest latency of the plan; a judgement."""
+OPTIONS_WORD = "--extra_llm_api_options"
 PLAN_FILE, README = "gpufleet.json", "README.md"
-SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
+SHUTDOWN = "--shutdown-timeout"
 
 
 def deploy_plan(
@@ -62,7 +59,7 @@ def deploy_plan(
     tables = load_catalog() if catalog is None else catalog
     read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
     groups = list(groups_of(read))
-    names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
+    names = names_of(groups)
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
     refused = target.refusal(copies)
     if refused is not None:
@@ -90,42 +87,6 @@ def deploy_plan(
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Equal copies of one model that a plan advises to rent."""
-
-    name: str
-    model: str
-    num_parameters: int
-    deployment: Deployment
-    launch: Launch
-    engine_version: str | None
-    share_ratio: float = 1.0
-
-
-def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
-    """What a plan rents: of each model its answer, or both parts of two offers."""
-    plans = plan.plans if isinstance(plan, FleetPlan) else [plan]
-    if isinstance(plan, FleetPlan) and plan.encoder_plans:
-        raise UsageError("plans of encoders are not deployed yet", expected="plans of models that write")
-    for one in plans:
-        parts = [(d, 1.0) for d in one.deployments[:1]]
-        parts = parts or [(part.deployment, part.share_ratio) for part in parts_of_mix(one)]
-        if not parts:
-            raise Infeasible(f"the plan of {one.model} serves nothing", hint="The plan says why.")
-        version = None if one.basis is None else one.basis.question.get("engine_version")
-        for number, (deployment, share) in enumerate(parts, 1):
-            if deployment.launch is None:
-                raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
-            name = one.model if len(parts) == 1 else f"{one.model}-{number}"
-            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, share)
-
-
-def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
-    """Two offers that serve together where none serves alone."""
-    return () if plan.deployments or plan.mix is None else plan.mix.parts
-
-
 def apart(groups: Sequence[Group]) -> Iterator[str]:
     """That no cluster spans the machines of several places."""
     places = list(dict.fromkeys(f"{g.deployment.cloud} {g.deployment.region}" for g in groups))
@@ -143,7 +104,7 @@ def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
 
 def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
     """A group as files start it."""
-    d, how = group.deployment, group.launch
+    d, how = group.deployment, shows_metrics(group)
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
         raise UsageError("copies over several machines are not deployed yet", found=f"{d.gpus_per_replica} GPUs a copy")
@@ -185,6 +146,16 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
     )
 
 
+def shows_metrics(group: Group) -> Launch:
+    """How a group is launched, with the lines of its options file without which its engine shows no metrics."""
+    how, lines = group.launch, REACHED[group.deployment.engine].options
+    if not lines:
+        return how
+    words = [] if how.options_file else [OPTIONS_WORD, OPTIONS_FILE]
+    file = {"options_file": how.options_file or OPTIONS_FILE, "options": (how.options or "") + lines}
+    return how.model_copy(update={"arguments": [*how.arguments, *words], **file})
+
+
 def told(how: Launch) -> list[str]:
     """The words of the command, the options file where it is mounted."""
     return [f"/options/{word}" if word == how.options_file else word for word in how.arguments]
@@ -200,17 +171,6 @@ def grace_of(d: Deployment) -> int:
     """Seconds that a copy may take for what it has begun: three times its longest latency that the plan tells."""
     longest = max((f.high or f.value for name, f in d.latency.items() if "latency" in name), default=LEAST_GRACE_S)
     return math.ceil(min(max(LONGER_ANSWER * longest, LEAST_GRACE_S), MOST_GRACE_S))
-
-
-def start_of(group: Group) -> tuple[int, float]:
-    """Seconds that a start may take, twice the high end of what is expected, and bytes of weights."""
-    d = group.deployment
-    try:
-        found = cold_start_of(group.model, f"{d.gpu}:{d.gpus_per_replica}", d.engine, precision=d.weight_format)
-    except GpufleetError:
-        return UNKNOWN_START_S, BYTES_OF_A_PARAMETER * group.num_parameters
-    seconds = found.seconds.high if found.seconds.high and math.isfinite(found.seconds.high) else UNKNOWN_START_S
-    return math.ceil(max(LONGER_START * seconds, LEAST_START_S)), found.weights_bytes
 
 
 def vendor_of(d: Deployment, tables: Catalog) -> str:
