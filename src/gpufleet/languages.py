@@ -6,7 +6,6 @@ Names come from users' files: a line end in one would begin a line of the tool's
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 from collections import Counter
@@ -19,6 +18,7 @@ from gpufleet.errors import UsageError
 LINE_CHARACTERS = 120
 NAMED_IN_HCL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 OF_HCL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]|[$%](?=\{)')
+OF_PROMQL = re.compile(r'["\\\x00-\x1f\x7f]')
 UNREADABLE = "�"
 MOST_OF_A_NAME, MOST_OF_A_LABEL, DIGITS = 63, 57, 6
 """A label of Kubernetes has 63 characters, less what an indexed job adds for its pods: a dash and the node's number."""
@@ -67,12 +67,26 @@ def hcl_character(found: re.Match[str]) -> str:
 
 
 def promql_string(text: str) -> str:
-    r"""A string of PromQL, in its quotes: its escapes are those of Go, which JSON's are among.
+    r"""A string of PromQL, in its quotes (prometheus.io/docs/prometheus/latest/querying/basics: as in Go).
 
-    >>> print(promql_string('a "b"\n'))
-    "a \"b\"\n"
+    >>> print(promql_string('a"b\\n'))
+    "a\"b\\n"
     """
-    return json.dumps(whole_characters(text), ensure_ascii=False)
+    return f'"{OF_PROMQL.sub(promql_character, whole_characters(text))}"'
+
+
+def promql_character(found: re.Match[str]) -> str:
+    """One character that a string of PromQL would not take for itself."""
+    return NAMED_IN_HCL.get(found[0]) or f"\\u{ord(found[0]):04x}"
+
+
+def alert_text(text: str) -> str:
+    """A text in an annotation of Prometheus or a message of Alertmanager: no template of Go begins in it.
+
+    >>> alert_text("{{ .Labels }}")
+    '{{"{{"}} .Labels }}'
+    """
+    return whole_characters(text).replace("{{", '{{"{{"}}')
 
 
 def yaml_document(content: object) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.errors import UsageError
-from gpufleet.languages import promql_string
+from gpufleet.languages import alert_text, promql_string
 from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, seen_by_source
 from gpufleet.monitor.rules import Alert, Recorded, RuleGroup
 from gpufleet.monitor.watched import WatchedPlan
@@ -212,7 +212,7 @@ def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
         f"{SEEN}{machine} > {kind.most_machines}",
         RUNAWAY_FOR_S,
         "critical",
-        f"{{{{ $value }}}} machines of {kind.instance} run: the plan has {kind.most_machines} at most",
+        f"{{{{ $value }}}} machines of {alert_text(kind.instance)} run: the plan has {kind.most_machines} at most",
         "Find what started them, and give them back.",
         scale_down(plan),
     )
@@ -221,7 +221,7 @@ def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
         f"absent({SEEN}{machine})",
         UNSEEN_FOR_S,
         "warning",
-        f"No machine of {kind.instance} is seen: the guard knows neither that none runs nor what is spent",
+        f"No machine of {alert_text(kind.instance)} is seen: the guard knows neither that none runs nor what is spent",
         "Look whether engines, dcgm-exporter and kube-state-metrics are scraped.",
         look_again(plan),
     )

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpufleet.languages import promql_string
+from gpufleet.monitor.promql import of_copies
 from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
 from gpufleet.records import dataclass
 
@@ -72,16 +73,11 @@ def labelled(expression: str, labels: Iterable[tuple[str, str]]) -> str:
     return expression
 
 
-def engine_targets(copies: WatchedCopies) -> str:
-    """What a scraper finds of the copies, answering or not."""
-    return f"up{{job={promql_string(copies.name)}}}"
-
-
 def by_engines(kind: MachineKind) -> str:
     """Machines that the targets of engines need, as full as the plan has them."""
     counted = [
         labelled(
-            f"ceil(count({engine_targets(each)}) / {math.ceil(each.replicas / each.machines)})", [("of", each.name)]
+            f"ceil(count({of_copies('up', each)}) / {math.ceil(each.replicas / each.machines)})", [("of", each.name)]
         )
         for each in kind.copies
     ]
