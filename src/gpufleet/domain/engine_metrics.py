@@ -18,7 +18,8 @@ class EngineMetric:
 
     `what` says what it measures, in one word for all engines ('waiting_requests'); empty: none of those asked for.
     `off_unless` is the flag, option or file without which it is not shown; empty: it is on by default. `buckets` are
-    the upper bounds of a histogram, without infinity; empty where nobody looked.
+    the upper bounds of a histogram, without infinity; empty where nobody looked. A label may say its values:
+    `reason=stop|error`.
     """
 
     name: str
@@ -28,6 +29,15 @@ class EngineMetric:
     since: str | None = None
     off_unless: str = ""
     buckets: tuple[float, ...] = ()
+
+    def values_of(self, label: str) -> list[str]:
+        """The values that a label can have, where they are known.
+
+        >>> EngineMetric("done_total", "counter", ("model", "reason=stop|error")).values_of("reason")
+        ['stop', 'error']
+        """
+        pairs = [each.partition("=") for each in self.labels]
+        return next((values.split("|") for name, _, values in pairs if name == label and values), [])
 
     def bucket_of(self, value: float) -> tuple[float, float] | None:
         """The bounds of the bucket that a value falls into, the upper one in it; None above the last, or unknown.

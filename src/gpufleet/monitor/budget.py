@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.errors import UsageError
-from gpufleet.languages import alert_text, promql_string
-from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, seen_by_source
-from gpufleet.monitor.rules import Alert, Recorded, RuleGroup
+from gpufleet.languages import promql_string
+from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, plan_label, seen_by_source
+from gpufleet.monitor.rules import CRITICAL, INFO, WARNING, Alert, Proof, Recorded, RuleGroup, Series
 from gpufleet.monitor.watched import WatchedPlan
 from gpufleet.records import dataclass
 from gpufleet.units import DAY, HOUR, MINUTE, PERCENT
 
 INTERVAL_S = MINUTE
-STEPS = {50: "info", 80: "warning", 100: "critical"}
+STEPS = {50: INFO, 80: WARNING, 100: CRITICAL}
 """Shares of the budget that are told, in per cent; judgements, those of the clouds' own budgets."""
 RUNAWAY_FOR_S, FORECAST_FOR_S, UNSEEN_FOR_S = 5 * MINUTE, 10 * MINUTE, 5 * MINUTE
 """Judgements: a machine that replaces another stands beside it for some minutes."""
@@ -65,8 +65,8 @@ class Budget:
 def budget_guard(plan: WatchedPlan, budget: Budget) -> RuleGroup:
     """The rules that guard the money of a plan."""
     budget.refuse_below(plan)
-    clock = Clock(budget.utc_offset_s)
-    of_plan = f"{{plan={promql_string(plan.name)}}}"
+    clock, name = Clock(budget.utc_offset_s), plan_label(plan)
+    of_plan = f"{{plan={promql_string(name)}}}"
     recorded = [
         *(rule for kind in machine_kinds(plan) for rule in of_machines(kind, plan)),
         Recorded(BURN, f"sum by (plan) ({SEEN}{of_plan} * on (plan, machine) {PRICE}{of_plan})"),
@@ -80,11 +80,13 @@ def budget_guard(plan: WatchedPlan, budget: Budget) -> RuleGroup:
             f" / on () group_left () {clock.gone('day')}",
         ),
         Recorded(SEEN_RATIO["month"], f"sum by (plan) ({SEEN_S}{of_plan}) / on () group_left () {clock.gone('month')}"),
-        Recorded(BUDGET, labelled(f"vector({budget.usd:.12g})", [("plan", plan.name), ("period", budget.period)])),
+        Recorded(BUDGET, labelled(f"vector({budget.usd:.12g})", [("plan", name), ("period", budget.period)])),
         Recorded(FORECAST, forecast(budget, of_plan, clock)),
         Recorded(GONE_AT, gone_at(budget, of_plan)),
     ]
-    return RuleGroup(f"gpufleet-budget-{plan.name}", INTERVAL_S, recorded, list(alerts_of(plan, budget, of_plan)))
+    return RuleGroup(
+        f"gpufleet-budget-{plan_label(plan)}", INTERVAL_S, recorded, list(alerts_of(plan, budget, of_plan))
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Clock:
 
 def of_machines(kind: MachineKind, plan: WatchedPlan) -> Iterator[Recorded]:
     """What one machine costs, how many may run, and how many are seen, by source and at most."""
-    labels = [("plan", plan.name), ("machine", kind.instance)]
+    labels = [("plan", plan_label(plan)), ("machine", kind.label)]
     yield Recorded(PRICE, labelled(f"vector({kind.usd_per_hour:.12g})", labels))
     yield Recorded(MOST, labelled(f"vector({kind.most_machines})", labels))
     for source, expression in seen_by_source(kind).items():
@@ -132,7 +134,7 @@ def of_machines(kind: MachineKind, plan: WatchedPlan) -> Iterator[Recorded]:
 
 def of_machine(kind: MachineKind, plan: WatchedPlan) -> str:
     """The labels that tell a kind of machine of a plan."""
-    return f"{{plan={promql_string(plan.name)},machine={promql_string(kind.instance)}}}"
+    return f"{{plan={promql_string(plan_label(plan))},machine={promql_string(kind.label)}}}"
 
 
 def summed(series: str, of_plan: str, clock: Clock, how: str) -> str:
@@ -170,64 +172,84 @@ def gone_at(budget: Budget, of_plan: str) -> str:
 def alerts_of(plan: WatchedPlan, budget: Budget, of_plan: str) -> Iterator[Alert]:
     """Shares of the budget that are gone, when the rest will be, a runaway, and what is not seen."""
     amount = f"{budget.usd:,.10g} USD a {budget.period}"
-    look, fewer = look_again(plan), scale_down(plan)
-    for percent, severity in STEPS.items():
-        limit = budget.usd * percent / PERCENT
-        yield Alert(
-            f"GpufleetBudget{percent}",
-            f"{spent(budget, of_plan)} >= {limit:.12g}",
-            0.0,
-            severity,
-            f"{percent} % of the budget of {amount} is spent",
-            "Stop what nobody needs." if severity == "critical" else "See what runs, and whether it is needed.",
-            fewer if severity == "critical" else look,
-        )
+    yield from (share_spent(plan, budget, percent, of_plan) for percent in STEPS)
     yield Alert(
-        "GpufleetBudgetForecast",
+        "BudgetGoneEarly",
         f"{GONE_AT}{of_plan}",
         FORECAST_FOR_S,
-        "warning",
-        f"The budget of {amount} is gone by {{{{ $value | humanizeTimestamp }}}}",
+        WARNING,
+        f"The budget of {amount} is gone by {{value}}",
         "Run fewer machines, or raise the budget.",
-        fewer,
+        scale_down(plan),
+        labels={"plan": plan_label(plan)},
+        proof=Proof([Series(f"{GONE_AT}{of_plan}", "54000x60")], [Series(f"{FORECAST}{of_plan}", "1x60")]),
+        shows_value="humanizeTimestamp",
     )
     for kind in machine_kinds(plan):
         yield from of_kind(kind, plan)
+    ratio = f"{SEEN_RATIO[budget.period]}{of_plan}"
     yield Alert(
-        "GpufleetSpendIncomplete",
-        f"{SEEN_RATIO[budget.period]}{of_plan} < {LEAST_SEEN_RATIO}",
+        "SpendIncomplete",
+        f"{ratio} < {LEAST_SEEN_RATIO}",
         PARTLY_FOR_S,
-        "info",
-        f"Only {{{{ $value | humanizePercentage }}}} of this {budget.period} was seen: more was spent than is told",
+        INFO,
+        f"Only {{value}} of this {budget.period} was seen: more was spent than is told",
         "Add what ran before the guard did.",
-        look,
+        look_again(),
+        labels={"plan": plan_label(plan)},
+        proof=Proof([Series(ratio, "0.5x90")], [Series(ratio, "1x90")]),
+        shows_value="humanizePercentage",
+    )
+
+
+def share_spent(plan: WatchedPlan, budget: Budget, percent: int, of_plan: str) -> Alert:
+    """That so much of the budget is gone."""
+    severity, limit = STEPS[percent], budget.usd * percent / PERCENT
+    series = f"{SPEND[budget.period]}{of_plan}"
+    return Alert(
+        f"Budget{percent}Percent",
+        f"{spent(budget, of_plan)} >= {limit:.12g}",
+        0.0,
+        severity,
+        f"{percent} % of the budget of {budget.usd:,.10g} USD a {budget.period} is spent",
+        "Stop what nobody needs." if severity == CRITICAL else "See what runs, and whether it is needed.",
+        scale_down(plan) if severity == CRITICAL else look_again(),
+        labels={"plan": plan_label(plan)},
+        proof=Proof([Series(series, f"{limit:.12g}x30")], [Series(series, f"{limit * 0.99:.12g}x30")]),
     )
 
 
 def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
     """That more machines of a type run than are meant, and that none is seen."""
-    machine = of_machine(kind, plan)
+    machine, most = f"{SEEN}{of_machine(kind, plan)}", kind.most_machines
+    labels = {"plan": plan_label(plan), "machine": kind.label}
+    meant = [Series(machine, f"{most}x60")]
     yield Alert(
-        "GpufleetRunaway",
-        f"{SEEN}{machine} > {kind.most_machines}",
+        "MachineRunaway",
+        f"{machine} > {most}",
         RUNAWAY_FOR_S,
-        "critical",
-        f"{{{{ $value }}}} machines of {alert_text(kind.instance)} run: the plan has {kind.most_machines} at most",
+        CRITICAL,
+        f"{{value}} machines of {kind.label} run: the plan has {most} at most",
         "Find what started them, and give them back.",
         scale_down(plan),
+        labels=labels,
+        proof=Proof([Series(machine, f"{most + 1}x60")], meant),
+        shows_value="humanize",
     )
     yield Alert(
-        "GpufleetMachinesUnseen",
-        f"absent({SEEN}{machine})",
+        "MachinesUnseen",
+        f"absent({machine})",
         UNSEEN_FOR_S,
-        "warning",
-        f"No machine of {alert_text(kind.instance)} is seen: the guard knows neither that none runs nor what is spent",
+        WARNING,
+        f"No machine of {kind.label} is seen: the guard knows neither that none runs nor what is spent",
         "Look whether engines, dcgm-exporter and kube-state-metrics are scraped.",
-        look_again(plan),
+        look_again(),
+        labels=labels,
+        proof=Proof([], meant),
     )
 
 
-def look_again(plan: WatchedPlan) -> str:
+def look_again() -> str:
     """The command that shows what is spent and what runs."""
     return "gpufleet watch gpufleet.json --prometheus $PROMETHEUS"
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from gpufleet.languages import promql_string
+from gpufleet.languages import MOST_OF_A_NAME, distinct_names, promql_string
 from gpufleet.monitor.promql import of_copies
 from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
 from gpufleet.records import dataclass
@@ -27,10 +27,14 @@ GPU_SERIES = "DCGM_FI_DEV_GPU_TEMP"
 
 @dataclass(frozen=True, eq=False)
 class MachineKind:
-    """All machines of one type that a plan rents, and the copies on them; of two prices their mean is meant."""
+    """All machines of one type that a plan rents, and the copies on them; of two prices their mean is meant.
+
+    `label` is the type as a label that needs no quoting anywhere. `shares_gpu`: another type has the same GPU.
+    """
 
     cloud: str
     instance: str
+    label: str
     copies: Sequence[WatchedCopies]
     shares_gpu: bool = False
 
@@ -56,10 +60,25 @@ def machine_kinds(plan: WatchedPlan) -> list[MachineKind]:
     for each in plan.copies:
         by_type.setdefault((each.cloud, each.instance), []).append(each)
     gpus = [copies[0].gpu for copies in by_type.values()]
+    labels = distinct_names((f"{cloud} {instance}" for cloud, instance in by_type), machine_label, MOST_OF_A_NAME)
     return [
-        MachineKind(cloud, instance, copies, gpus.count(copies[0].gpu) > 1)
+        MachineKind(cloud, instance, labels[f"{cloud} {instance}"], copies, gpus.count(copies[0].gpu) > 1)
         for (cloud, instance), copies in by_type.items()
     ]
+
+
+def machine_label(name: str) -> str:
+    """A type of machines without its cloud, in characters that need no quoting.
+
+    >>> machine_label("aws g6e.xlarge")
+    'g6e.xlarge'
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name.partition(" ")[2])
+
+
+def plan_label(plan: WatchedPlan) -> str:
+    """The label that tells its rules from those of another: the names of its deployments, which need no quoting."""
+    return "-".join(each.name for each in plan.copies)
 
 
 def labelled(expression: str, labels: Iterable[tuple[str, str]]) -> str:

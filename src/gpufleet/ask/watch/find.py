@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
+from gpufleet.api.rented_groups import PLAN_AGAIN, groups_of
 from gpufleet.api.watched_plans import watched_plan
 from gpufleet.ask.watch.judged import figures_of
 from gpufleet.ask.watch.shape import BROKEN, WatchedFigure, WatchedNow, WatchedSpend
@@ -30,13 +31,12 @@ from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import Bounds, parse_duration, parse_usd_per_period, parse_utc_offset
 
-PLAN_AGAIN = "Plan again, with -o json."
 APART = Bounds(1.0, 3600.0, "seconds between two readings")  # not a conversion
 NO_RATE = "An engine alone tells no rate: --every 30s reads twice"
 SINCE_START = "Latencies are of all requests since each engine was started"
 
 
-def watch_plan(
+def watch_now(
     plan: str | PathLike[str] | ServePlan | FleetPlan,
     *,
     prometheus: str | None = None,
@@ -54,7 +54,7 @@ def watch_plan(
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
-    >>> watch_plan(plan, prometheus="http://127.0.0.1:1")
+    >>> watch_now(plan, prometheus="http://127.0.0.1:1")
     Traceback (most recent call last):
     gpufleet.errors.DataMissing: Prometheus at http://127.0.0.1:1 cannot be reached; ...
     """
@@ -94,7 +94,7 @@ class Watch:
             APART.refuse_outside(self.every_s, "--every", every)
         self.tables = load_catalog() if catalog is None else catalog
         read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
-        self.plan = watched_plan(read, self.tables)
+        self.plan = watched_plan(read, list(groups_of(read, "watched")), self.tables)
         self.price_sources = read.price_sources
         self.budget = None if budget is None else budget_of(budget, utc_offset, self.plan)
         self.before: Reading | None = None

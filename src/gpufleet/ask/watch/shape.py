@@ -40,7 +40,8 @@ class WatchedMachines(Result):
 class WatchedSpend(Result):
     """What machines cost now, and of a budget what is spent and what will be at the period's end.
 
-    It is gone `gone_after_s` after the period began, where that is before its end. `is_recorded`: by the guard's own rules; else added up from what Prometheus still has. `unseen` is never in it.
+    It is gone `gone_after_s` after the period began, where that is before its end. `is_recorded`: by the guard's own
+    rules; else added up from what Prometheus still has. `unseen` is never in it.
     """
 
     machines: list[WatchedMachines]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpufleet.ask.watch.shape import AS_PLANNED, BROKEN, UNKNOWN, WatchedMachines, WatchedSpend
 from gpufleet.languages import promql_string
 from gpufleet.monitor.budget import INTERVAL_S, SPEND, UNSEEN, Budget, Clock
-from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, seen_by_source
+from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, plan_label, seen_by_source
 from gpufleet.monitor.measured import Ask, value_of
 from gpufleet.monitor.promql import duration
 from gpufleet.monitor.watched import WatchedPlan
@@ -52,7 +52,7 @@ def against(ask: Ask, plan: WatchedPlan, budget: Budget, burn: float | None) -> 
     yield from {"budget_usd": budget.usd, "period": budget.period, "utc_offset_s": budget.utc_offset_s}.items()
     clock = Clock(budget.utc_offset_s)
     gone_s, left_s = value_of(ask(clock.gone(budget.period))), value_of(ask(clock.left(budget.period)))
-    recorded = value_of(ask(f"sum({SPEND[budget.period]}{{plan={promql_string(plan.name)}}})"))
+    recorded = value_of(ask(f"sum({SPEND[budget.period]}{{plan={promql_string(plan_label(plan))}}})"))
     spent = recorded
     if spent is None and gone_s is not None:
         spent = value_of(ask(added_up(plan, gone_s)))
@@ -68,7 +68,7 @@ def against(ask: Ask, plan: WatchedPlan, budget: Budget, burn: float | None) -> 
 def added_up(plan: WatchedPlan, seconds: float) -> str:
     """What was spent since, from what each minute saw."""
     burn = [
-        labelled(f"{most_seen(kind)} * {kind.usd_per_hour:.12g}", [("machine", kind.instance)])
+        labelled(f"{most_seen(kind)} * {kind.usd_per_hour:.12g}", [("machine", kind.label)])
         for kind in machine_kinds(plan)
     ]
     step = f"{duration(INTERVAL_S * max(1, round(seconds / INTERVAL_S)))}:{duration(INTERVAL_S)}"

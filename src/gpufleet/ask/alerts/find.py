@@ -1,0 +1,106 @@
+"""From a plan in a file to the rules that watch what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+
+from gpufleet.api.envelope import in_full
+from gpufleet.api.rented_groups import PLAN_AGAIN, groups_of
+from gpufleet.api.watched_plans import watched_plan
+from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
+from gpufleet.ask.alerts.targets import RULES, SEED_RULES, target_named, watching
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.inputs.plan_file import read_plan
+from gpufleet.monitor.rules import ABSENT, RuleGroup
+from gpufleet.report.numbers import usd_per_hour
+from gpufleet.results.deployed import DeployedFile
+from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.plan import ServePlan
+
+PLAN_FILE, README = "gpufleet.json", "README.md"
+
+
+def watch_plan(
+    plan: str | PathLike[str] | ServePlan | FleetPlan,
+    to: str = "prometheus",
+    *,
+    seed_thresholds: bool = False,
+    catalog: Catalog | None = None,
+) -> AlertFiles:
+    """Rules, routes or a dashboard that watch what a plan promises: prometheus, alertmanager or grafana.
+
+    `plan` is the file that `plan serve -o json` wrote. `seed_thresholds` adds the four alerts of the seeds.
+
+    >>> import gpufleet
+    >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
+    >>> [file.name for file in watch_plan(plan, "prometheus").files][:2]
+    ['rules.yml', 'rules_test.yml']
+    """
+    target = target_named(to)
+    tables = load_catalog() if catalog is None else catalog
+    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
+    groups = list(groups_of(read, "watched"))
+    watched = watched_plan(read, groups, tables)
+    found = watching(watched, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
+    files = list(target.files(watched, found.groups))
+    answer = AlertFiles(
+        target=to,
+        models=list(dict.fromkeys(group.model for group in groups)),
+        usd_per_hour=watched.usd_per_hour,
+        alerts=rows_of(found.groups),
+        num_twins=sum(alert.name == ABSENT for group in found.groups for alert in group.alerts),
+        unwatched=list(dict.fromkeys(found.unwatched)),
+        files=files,
+        steps=list(target.steps(watched)),
+        plan_hash=read.input_hash,
+        price_sources=read.price_sources,
+        grade=read.grade,
+    )
+    beside = [
+        DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
+        DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
+    ]
+    asked = {
+        "plan": plan if isinstance(plan, (str, PathLike)) else None,
+        "to": to,
+        "seed_thresholds": seed_thresholds or None,
+    }
+    return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
+
+
+def rows_of(groups: Sequence[RuleGroup]) -> list[AlertRow]:
+    """All alerts but the twins."""
+    return [
+        AlertRow(
+            copies=alert.labels.get("deployment", ""),
+            name=alert.name,
+            severity=alert.severity,
+            for_s=alert.for_s,
+            summary=alert.summary,
+            action=alert.action,
+            command=alert.command,
+        )
+        for group in groups
+        for alert in group.alerts
+        if alert.name != ABSENT
+    ]
+
+
+def readme(answer: AlertFiles, title: str) -> str:
+    """One screen: what is watched, what is not, and the commands in their order."""
+    twins = f"{len(answer.alerts)} alerts, {answer.num_twins} more where a metric is absent for five minutes"
+    lines = [
+        f"# {', '.join(answer.models)}, watched by {title}",
+        "",
+        f"- {twins}",
+        f"- machines of the plan: {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
+        "",
+        "```sh",
+        *(line for step in answer.steps for line in (f"# {step.purpose}", step.command)),
+        "```",
+        "",
+        *(f"- not watched, or misleading: {line}" for line in answer.unwatched),
+        *(f"- {note}" for note in answer.notes),
+    ]
+    return "\n".join([*lines, ""])
