@@ -81,6 +81,7 @@ QUESTIONS = {
     "spot audit": "cli.spot:show_audit",
     "schedule": "cli.schedule:schedule",
     "deploy": "cli.deploy:deploy",
+    "alerts": "cli.alerts:alerts",
     "compare": "cli.compare:compare",
     "explain": "cli.explain:explain",
     "fit": "cli.fit:fit",
