@@ -58,12 +58,7 @@ def watch_now(
     Traceback (most recent call last):
     gpufleet.errors.DataMissing: Prometheus at http://127.0.0.1:1 cannot be reached; ...
     """
-    watch = Watch(plan, prometheus, metrics, every, budget, utc_offset, catalog)
-    found = watch.read()
-    if every is not None and metrics:
-        time.sleep(watch.every_s)
-        found = watch.read()
-    return found
+    return Watch(plan, prometheus, metrics, every, budget, utc_offset, catalog).once()
 
 
 class Watch:
@@ -106,6 +101,14 @@ class Watch:
             "budget": budget,
             "utc-offset": utc_offset,
         }
+
+    def once(self) -> WatchedNow:
+        """One answer: of engines that are to be read twice, after the second reading."""
+        found = self.read()
+        if not self.every_s or not self.metrics:
+            return found
+        time.sleep(self.every_s)
+        return self.read()
 
     def read(self) -> WatchedNow:
         """How the plan stands now."""
