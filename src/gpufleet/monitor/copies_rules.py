@@ -68,7 +68,7 @@ def labels(copies: WatchedCopies) -> dict[str, str]:
 
 def constant(series: str, value: float) -> Series:
     """A series that stays what it is."""
-    return Series(series, f"{number(value)}x120")
+    return Series(series, f"{number(value)}x600")
 
 
 def too_few(copies: WatchedCopies, known: EngineMetrics) -> Alert:
@@ -125,5 +125,5 @@ def restarts(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         ),
         metrics=[counted],
         labels=labels(copies),
-        proof=Proof([Series(series, "0+1x120")], [Series(series, "3x120")]),
+        proof=Proof([Series(series, "0+1x600")], [Series(series, "3x600")]),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpufleet.domain.engine_metrics import SERIES_OF_HISTOGRAM
 from gpufleet.languages import alert_text, promql_string, yaml_document
 from gpufleet.monitor.promql import WINDOW_S, duration
 from gpufleet.monitor.rules import ABSENT, Alert, Recorded, RuleGroup, Series
@@ -51,29 +52,57 @@ def alert_document(alert: Alert) -> dict[str, Any]:
 
 def tests_document(groups: Sequence[RuleGroup], rules_file: str) -> dict[str, Any]:
     """Unit tests: each alert fires on series that break it, and is silent on those that keep it."""
-    tests = [test for group in groups for alert in group.alerts for test in tests_of(alert)]
+    alerts = [alert for group in groups for alert in group.alerts if alert.proof is not None]
+    tests = [*tests_of(alerts, breaks=True), *tests_of(alerts, breaks=False)]
     return {"rule_files": [rules_file], "evaluation_interval": "1m", "tests": tests}
 
 
-def tests_of(alert: Alert) -> Iterator[dict[str, Any]]:
-    """What breaks an alert, and what keeps it."""
-    if alert.proof is None:
-        return
-    at = duration(WINDOW_S + alert.for_s + AFTER_S)
-    which = f"{alert.name} of {alert.labels.get('deployment', 'all')}"
-    which += f" ({alert.labels['metric']})" if alert.name == ABSENT else ""
-    yield one_test(f"{which} fires", alert.proof.breaks, fires(alert), at, [{"labels": "{}", "value": 1}])
-    yield one_test(f"{which} is silent", alert.proof.keeps, fires(alert), at, [])
+def tests_of(alerts: Sequence[Alert], *, breaks: bool) -> Iterator[dict[str, Any]]:
+    """Tests of many alerts at once, as long as none has series that another sees otherwise."""
+    ahead = list(alerts)
+    while ahead:
+        together: dict[str, frozenset[Series]] = {}
+        taken: list[Alert] = []
+        for alert in ahead:
+            seen = seen_by(alert, breaks=breaks)
+            if all(together[metric] == series for metric, series in seen.items() if metric in together):
+                together.update(seen)
+                taken.append(alert)
+        ahead = [alert for alert in ahead if alert not in taken]
+        yield one_test(taken, [series for each in together.values() for series in each], fires_all=breaks)
 
 
-def one_test(name: str, series: Sequence[Series], query: str, at: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """One test of promtool: series, and what a query finds of them at a time."""
-    return {
-        "name": name,
-        "interval": "1m",
-        "input_series": [{"series": each.series, "values": each.values} for each in series],
-        "promql_expr_test": [{"expr": query, "eval_time": at, "exp_samples": found}],
-    }
+def seen_by(alert: Alert, *, breaks: bool) -> dict[str, frozenset[Series]]:
+    """By metric: the series of a proof that an alert sees, none of what it needs and its proof leaves out."""
+    assert alert.proof is not None, "only alerts with a proof are tested"
+    found: dict[str, set[Series]] = {metric_of(series): set() for series in alert.metrics}
+    for each in alert.proof.breaks if breaks else alert.proof.keeps:
+        found.setdefault(metric_of(each.series), set()).add(each)
+    if alert.name == ABSENT:
+        found.setdefault(metric_of(alert.labels["metric"]), set())
+    return {metric: frozenset(series) for metric, series in found.items()}
+
+
+def metric_of(series: str) -> str:
+    """The name of a series, of a histogram without the end of its parts.
+
+    >>> metric_of('ttft_seconds_bucket{le="1.0"}')
+    'ttft_seconds'
+    """
+    name = series.partition("{")[0]
+    return next((name.removesuffix(end) for end in SERIES_OF_HISTOGRAM if name.endswith(end)), name)
+
+
+def one_test(alerts: Sequence[Alert], series: Sequence[Series], *, fires_all: bool) -> dict[str, Any]:
+    """One test of promtool: series, and which alerts fire on them at a time of their own."""
+    found = [{"labels": "{}", "value": 1}] if fires_all else []
+    checks = [
+        {"expr": fires(alert), "eval_time": duration(WINDOW_S + alert.for_s + AFTER_S), "exp_samples": found}
+        for alert in alerts
+    ]
+    inputs = [{"series": each.series, "values": each.values} for each in sorted(series, key=lambda each: each.series)]
+    name = f"{'fires' if fires_all else 'is silent'}: {', '.join(dict.fromkeys(alert.name for alert in alerts))}"
+    return {"name": name, "interval": "1m", "input_series": inputs, "promql_expr_test": checks}
 
 
 def fires(alert: Alert) -> str:

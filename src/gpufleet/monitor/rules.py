@@ -23,7 +23,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Series:
-    """A series and its values, a minute apart, as promtool reads them: `1x60`, `0+10x60`."""
+    """A series and its values, a minute apart, as promtool reads them: `1x600`, `0+10x600`."""
 
     series: str
     values: str
@@ -108,7 +108,7 @@ def twin_of(series: str, alert: Alert) -> Alert:
         action="See whether its source runs and is scraped, and whether its version still has that name",
         command=alert.command,
         labels={**alert.labels, "about": "absence", "metric": metric},
-        proof=Proof([], [Series(series_of(series), "1x120")]),
+        proof=Proof([], [Series(series_of(series), "1x600")]),
     )
 
 

@@ -64,7 +64,7 @@ def busy(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         command=scale_command(copies),
         metrics=[series],
         labels=labels(copies),
-        proof=Proof([Series(series_of(series), "95x120")], [Series(series_of(series), "90x120")]),
+        proof=Proof([Series(series_of(series), "95x600")], [Series(series_of(series), "90x600")]),
     )
 
 
@@ -82,8 +82,8 @@ def full(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         metrics=[used, free],
         labels=labels(copies),
         proof=Proof(
-            [Series(series_of(used), "90x120"), Series(series_of(free), "10x120")],
-            [Series(series_of(used), "80x120"), Series(series_of(free), "20x120")],
+            [Series(series_of(used), "90x600"), Series(series_of(free), "10x600")],
+            [Series(series_of(used), "80x600"), Series(series_of(free), "20x600")],
         ),
     )
 
@@ -116,7 +116,7 @@ def daily_cost(copies: WatchedCopies, known: EngineMetrics) -> Alert:
     per_gpu = copies.usd_per_hour / copies.gpus_per_machine * hours
     many = int(DAILY_USD / per_gpu) + 1
     pod = series_of(series)
-    gpus = [Series(pod.replace("{", f'{{gpu="{number(at)}",'), "50x120") for at in range(many)]
+    gpus = [Series(pod.replace("{", f'{{gpu="{number(at)}",'), "50x600") for at in range(many)]
     return Alert(
         name="SeedDailyCost",
         expression=f"{seen_usd_per_hour(copies, known)} * {hours:g} > {DAILY_USD:g}",

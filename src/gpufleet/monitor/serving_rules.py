@@ -255,18 +255,18 @@ def proof_of_latency(name: str, limit_s: float, copies: WatchedCopies) -> Proof:
 def mean_series(histogram: EngineMetric, mean_s: float, copies: WatchedCopies) -> list[Series]:
     """Observations of a mean."""
     return [
-        Series(of_copies(f"{histogram.name}_sum", copies), f"0+{number(MANY * mean_s)}x120"),
-        Series(of_copies(f"{histogram.name}_count", copies), f"0+{MANY}x120"),
+        Series(of_copies(f"{histogram.name}_sum", copies), f"0+{number(MANY * mean_s)}x600"),
+        Series(of_copies(f"{histogram.name}_count", copies), f"0+{MANY}x600"),
     ]
 
 
 def bucket_series(histogram: EngineMetric, per_minute: dict[float, int], copies: WatchedCopies) -> list[Series]:
     """Cumulative buckets that grow so much a minute, in hundreds, and the count beside them."""
     buckets = [
-        Series(of_copies(f"{histogram.name}_bucket", copies, le=le_of(bound)), f"0+{MANY * more}x120")
+        Series(of_copies(f"{histogram.name}_bucket", copies, le=le_of(bound)), f"0+{MANY * more}x600")
         for bound, more in per_minute.items()
     ]
-    return [*buckets, Series(of_copies(f"{histogram.name}_count", copies), f"0+{MANY}x120")]
+    return [*buckets, Series(of_copies(f"{histogram.name}_count", copies), f"0+{MANY}x600")]
 
 
 def le_of(bound: float) -> str:
@@ -290,13 +290,13 @@ def queue_limit(copies: WatchedCopies) -> float | None:
 
 def gauge(what: str, copies: WatchedCopies, value: float) -> list[Series]:
     """A gauge that stays what it is."""
-    return [Series(series, f"{number(value)}x120") for series in needed(copies, what)]
+    return [Series(series, f"{number(value)}x600") for series in needed(copies, what)]
 
 
 def counter(what: str, copies: WatchedCopies, per_s: float, **more: str) -> list[Series]:
     """A counter that grows so much a second."""
     metric = copies.metrics.of(what)
-    values = f"0+{number(per_s * MINUTE)}x120"
+    values = f"0+{number(per_s * MINUTE)}x600"
     return [] if metric is None else [Series(of_copies(metric.name, copies, **more), values)]
 
 
