@@ -360,11 +360,14 @@ def test_each_alert_has_a_test_of_its_own_that_promtool_runs(budget: Budget, tmp
     groups = [budget_guard(plan(copies(), copies("big", instance="p5.48xlarge", gpu="H100-SXM")), budget)]
     (tmp_path / "rules.yml").write_text(rules_text(groups))
     made = rule_files.tests_document(groups, "rules.yml")
-    assert len(made["tests"]) == 2 * len(groups[0].alerts) == 2 * 9
+    assert sum(len(each["promql_expr_test"]) for each in made["tests"]) == 2 * len(groups[0].alerts) == 2 * 9
     (tmp_path / "tests.yml").write_text(yaml.safe_dump(made))
     for words in (["check", "rules", "rules.yml"], ["test", "rules", "tests.yml"]):
         done = subprocess.run([str(PROMTOOL), *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+LABELS = {"plan": "chat", "namespace": "serving", "deployment": "chat", "about": "budget"}
 
 
 @needs_promtool
@@ -375,7 +378,7 @@ def test_an_alert_says_the_hour_in_words(tmp_path: Path) -> None:
     [alert] = [each for each in group.alerts if each.name == "BudgetGoneEarly"]
     summary = "The budget of 1,000 USD a day is gone by 1970-01-01 15:00:00 +0000 UTC"
     told = {"summary": summary, "action": alert.action, "command": alert.command}
-    firing = {"exp_labels": {"plan": "chat", "severity": "warning"}, "exp_annotations": told}
+    firing = {"exp_labels": {**LABELS, "severity": "warning"}, "exp_annotations": told}
     test = {
         "interval": "1m",
         "input_series": [{"series": 'gpufleet:budget:gone_at_s{plan="chat"}', "values": "54000x60"}],

@@ -68,8 +68,8 @@ def written(folder: Path, name: str, text: str) -> str:
 
 
 def watched(plan: str) -> Answer:
-    """What a Prometheus of this machine shows of a plan: nothing but that its engines are there."""
-    values = {r"^time\(\) - max": 10.0, r"\(up": 99.0}
+    """What a Prometheus of this machine shows of a plan: nothing but that its engines are there, and a machine."""
+    values = {r"^time\(\) - max": 10.0, r"^sum by .*\(up": 99.0, r"^max\(label": 1.0}
     with serving(FakeServer(values)) as server:
         return gpufleet.watch_now(plan, prometheus=server.url)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from gpufleet.cli.alerts import BudgetOption, OffsetOption
 from gpufleet.cli.deploy import PlanArgument
 from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
@@ -28,14 +29,6 @@ EveryOption = Annotated[
 ]
 OnceOption = Annotated[
     bool, typer.Option("--once", help="Answer once: as without --every; beside it, engines are read twice.")
-]
-BudgetOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--budget", metavar="USD", help="Compare what machines cost with '1000/day' or '24000/mo'."),
-]
-OffsetOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--utc-offset", metavar="TIME", help="The clock of the budget's days: '+02:00'. [default: UTC]"),
 ]
 
 

@@ -8,11 +8,11 @@ UTC: `utc_offset_s` moves midnight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpufleet.errors import UsageError
 from gpufleet.languages import promql_string
-from gpufleet.monitor.machines_seen import MachineKind, labelled, machine_kinds, plan_label, seen_by_source
+from gpufleet.monitor.machines_seen import SOURCES, MachineKind, labelled, machine_kinds, plan_label, seen_by_source
 from gpufleet.monitor.rules import CRITICAL, INFO, WARNING, Alert, Proof, Recorded, RuleGroup, Series
 from gpufleet.monitor.watched import WatchedPlan
 from gpufleet.records import dataclass
@@ -80,7 +80,7 @@ def budget_guard(plan: WatchedPlan, budget: Budget) -> RuleGroup:
             f" / on () group_left () {clock.gone('day')}",
         ),
         Recorded(SEEN_RATIO["month"], f"sum by (plan) ({SEEN_S}{of_plan}) / on () group_left () {clock.gone('month')}"),
-        Recorded(BUDGET, labelled(f"vector({budget.usd:.12g})", [("plan", name), ("period", budget.period)])),
+        Recorded(BUDGET, f"vector({budget.usd:.12g})", {"plan": name, "period": budget.period}),
         Recorded(FORECAST, forecast(budget, of_plan, clock)),
         Recorded(GONE_AT, gone_at(budget, of_plan)),
     ]
@@ -124,12 +124,12 @@ class Clock:
 
 def of_machines(kind: MachineKind, plan: WatchedPlan) -> Iterator[Recorded]:
     """What one machine costs, how many may run, and how many are seen, by source and at most."""
-    labels = [("plan", plan_label(plan)), ("machine", kind.label)]
-    yield Recorded(PRICE, labelled(f"vector({kind.usd_per_hour:.12g})", labels))
-    yield Recorded(MOST, labelled(f"vector({kind.most_machines})", labels))
+    labels = {"plan": plan_label(plan), "machine": kind.label}
+    yield Recorded(PRICE, f"vector({kind.usd_per_hour:.12g})", labels)
+    yield Recorded(MOST, f"vector({kind.most_machines})", labels)
     for source, expression in seen_by_source(kind).items():
-        yield Recorded(BY_SOURCE, labelled(expression, [*labels, ("seen_by", source)]))
-    yield Recorded(SEEN, f"max by (plan, machine) ({BY_SOURCE}{of_machine(kind, plan)})")
+        yield Recorded(BY_SOURCE, expression, {**labels, "seen_by": source})
+    yield Recorded(SEEN, f"max by (plan, machine) ({BY_SOURCE}{of_machine(kind, plan)})", labels)
 
 
 def of_machine(kind: MachineKind, plan: WatchedPlan) -> str:
@@ -181,8 +181,8 @@ def alerts_of(plan: WatchedPlan, budget: Budget, of_plan: str) -> Iterator[Alert
         f"The budget of {amount} is gone by {{value}}",
         "Run fewer machines, or raise the budget.",
         scale_down(plan),
-        labels={"plan": plan_label(plan)},
-        proof=Proof([Series(f"{GONE_AT}{of_plan}", "54000x60")], [Series(f"{FORECAST}{of_plan}", "1x60")]),
+        labels=labels_of(plan, "budget"),
+        proof=proof([Series(f"{GONE_AT}{of_plan}", "54000x60")], [Series(f"{FORECAST}{of_plan}", "1x60")]),
         shows_value="humanizeTimestamp",
     )
     for kind in machine_kinds(plan):
@@ -196,10 +196,15 @@ def alerts_of(plan: WatchedPlan, budget: Budget, of_plan: str) -> Iterator[Alert
         f"Only {{value}} of this {budget.period} was seen: more was spent than is told",
         "Add what ran before the guard did.",
         look_again(),
-        labels={"plan": plan_label(plan)},
-        proof=Proof([Series(ratio, "0.5x90")], [Series(ratio, "1x90")]),
+        labels=labels_of(plan, "budget"),
+        proof=proof([Series(ratio, "0.5x90")], [Series(ratio, "1x90")]),
         shows_value="humanizePercentage",
     )
+
+
+def proof(breaks: Sequence[Series], keeps: Sequence[Series]) -> Proof:
+    """Series of one step of the guard, and none that this step is computed from."""
+    return Proof(breaks, keeps, without=[*SOURCES, SEEN, *SPEND.values(), *SEEN_RATIO.values(), FORECAST, GONE_AT])
 
 
 def share_spent(plan: WatchedPlan, budget: Budget, percent: int, of_plan: str) -> Alert:
@@ -214,15 +219,15 @@ def share_spent(plan: WatchedPlan, budget: Budget, percent: int, of_plan: str) -
         f"{percent} % of the budget of {budget.usd:,.10g} USD a {budget.period} is spent",
         "Stop what nobody needs." if severity == CRITICAL else "See what runs, and whether it is needed.",
         scale_down(plan) if severity == CRITICAL else look_again(),
-        labels={"plan": plan_label(plan)},
-        proof=Proof([Series(series, f"{limit:.12g}x30")], [Series(series, f"{limit * 0.99:.12g}x30")]),
+        labels=labels_of(plan, "budget"),
+        proof=proof([Series(series, f"{limit:.12g}x30")], [Series(series, f"{limit * 0.99:.12g}x30")]),
     )
 
 
 def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
     """That more machines of a type run than are meant, and that none is seen."""
     machine, most = f"{SEEN}{of_machine(kind, plan)}", kind.most_machines
-    labels = {"plan": plan_label(plan), "machine": kind.label}
+    labels = {**labels_of(plan, "machines"), "machine": kind.label}
     meant = [Series(machine, f"{most}x60")]
     yield Alert(
         "MachineRunaway",
@@ -233,7 +238,7 @@ def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
         "Find what started them, and give them back.",
         scale_down(plan),
         labels=labels,
-        proof=Proof([Series(machine, f"{most + 1}x60")], meant),
+        proof=proof([Series(machine, f"{most + 1}x60")], meant),
         shows_value="humanize",
     )
     yield Alert(
@@ -245,8 +250,14 @@ def of_kind(kind: MachineKind, plan: WatchedPlan) -> Iterator[Alert]:
         "Look whether engines, dcgm-exporter and kube-state-metrics are scraped.",
         look_again(),
         labels=labels,
-        proof=Proof([], meant),
+        proof=proof([], meant),
     )
+
+
+def labels_of(plan: WatchedPlan, about: str) -> dict[str, str]:
+    """Whose an alert is, for routes: of several deployments all their names."""
+    name = plan_label(plan)
+    return {"plan": name, "namespace": plan.copies[0].namespace, "deployment": name, "about": about}
 
 
 def look_again() -> str:

@@ -25,6 +25,10 @@ GPU_SERIES = "DCGM_FI_DEV_GPU_TEMP"
 """One per GPU, on in the default counters of dcgm-exporter."""
 
 
+SOURCES = ("up", GPU_SERIES, "kube_node_labels", "kube_node_status_capacity")
+"""All series that machines are counted by."""
+
+
 @dataclass(frozen=True, eq=False)
 class MachineKind:
     """All machines of one type that a plan rents, and the copies on them; of two prices their mean is meant.

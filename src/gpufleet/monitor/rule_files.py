@@ -78,6 +78,8 @@ def seen_by(alert: Alert, *, breaks: bool) -> dict[str, frozenset[Series]]:
     found: dict[str, set[Series]] = {metric_of(series): set() for series in alert.metrics}
     for each in alert.proof.breaks if breaks else alert.proof.keeps:
         found.setdefault(metric_of(each.series), set()).add(each)
+    for metric in alert.proof.without:
+        found.setdefault(metric, set())
     if alert.name == ABSENT:
         found.setdefault(metric_of(alert.labels["metric"]), set())
     return {metric: frozenset(series) for metric, series in found.items()}

@@ -31,10 +31,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Proof:
-    """Series with which an alert fires within its `for`, and others with which it stays silent."""
+    """Series with which an alert fires within its `for`, and others with which it stays silent.
+
+    `without` are names of series that may not be there beside: those that others are recorded from.
+    """
 
     breaks: Sequence[Series]
     keeps: Sequence[Series]
+    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,19 @@ from os import PathLike
 from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import PLAN_AGAIN, groups_of
 from gpufleet.api.watched_plans import watched_plan
+from gpufleet.ask.alerts.budget import guard_of
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.targets import RULES, SEED_RULES, target_named, watching
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.deployed import DeployedFile
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
 
+UNSEEN_VALUE = "…"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 
 
@@ -26,11 +29,16 @@ def watch_plan(
     to: str = "prometheus",
     *,
     seed_thresholds: bool = False,
+    budget: str | None = None,
+    utc_offset: str | None = None,
+    act: bool = False,
     catalog: Catalog | None = None,
 ) -> AlertFiles:
     """Rules, routes or a dashboard that watch what a plan promises: prometheus, alertmanager or grafana.
 
     `plan` is the file that `plan serve -o json` wrote. `seed_thresholds` adds the four alerts of the seeds.
+    `budget`, such as '1000/day' or '24000/mo' by a clock that is `utc_offset` ahead of UTC, adds a guard on the money
+    and the clouds' own budgets; `act` adds a quota, a cordon and a stop for somebody to apply.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -43,19 +51,23 @@ def watch_plan(
     groups = list(groups_of(read, "watched"))
     watched = watched_plan(read, groups, tables)
     found = watching(watched, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
-    files = list(target.files(watched, found.groups))
+    guard = guard_of(watched, budget, utc_offset, act)
+    rules = [*found.groups, *(guard.groups() if guard else ())]
+    files = [*target.files(watched, rules), *(guard.files() if guard else ())]
+    *steps, last = target.steps(watched)
     answer = AlertFiles(
         target=to,
         models=list(dict.fromkeys(group.model for group in groups)),
         usd_per_hour=watched.usd_per_hour,
-        alerts=rows_of(found.groups),
-        num_twins=sum(alert.name == ABSENT for group in found.groups for alert in group.alerts),
+        alerts=rows_of(rules),
+        num_twins=sum(alert.name == ABSENT for group in rules for alert in group.alerts),
         unwatched=list(dict.fromkeys(found.unwatched)),
         files=files,
-        steps=list(target.steps(watched)),
+        steps=[*steps, *(guard.steps() if guard else ()), last],
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
+        notes=list(guard.notes()) if guard else [],
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
@@ -65,6 +77,9 @@ def watch_plan(
         "plan": plan if isinstance(plan, (str, PathLike)) else None,
         "to": to,
         "seed_thresholds": seed_thresholds or None,
+        "budget": budget,
+        "utc_offset": utc_offset,
+        "act": act or None,
     }
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
 
@@ -77,7 +92,7 @@ def rows_of(groups: Sequence[RuleGroup]) -> list[AlertRow]:
             name=alert.name,
             severity=alert.severity,
             for_s=alert.for_s,
-            summary=alert.summary,
+            summary=alert.summary.replace(VALUE, UNSEEN_VALUE),
             action=alert.action,
             command=alert.command,
         )
