@@ -82,6 +82,7 @@ QUESTIONS = {
     "schedule": "cli.schedule:schedule",
     "deploy": "cli.deploy:deploy",
     "alerts": "cli.alerts:alerts",
+    "watch": "cli.watch:watch",
     "compare": "cli.compare:compare",
     "explain": "cli.explain:explain",
     "fit": "cli.fit:fit",

@@ -46,6 +46,8 @@ from gpufleet.ask.deploy.shape import DeployedPlan as DeployedPlan
 from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
 from gpufleet.ask.spot.job_shape import SpotPlan as SpotPlan
 from gpufleet.ask.spot.service_shape import SpotServicePlan as SpotServicePlan
+from gpufleet.ask.watch.find import watch_now as watch_now
+from gpufleet.ask.watch.shape import WatchedNow as WatchedNow
 from gpufleet.domain.rate_curve import RateCurve as RateCurve
 from gpufleet.questions.fields import RequestKind as RequestKind
 from gpufleet.questions.fields import ServeRequest as ServeRequest
@@ -115,6 +117,7 @@ __all__ = [
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
+    "WatchedNow",
     "autoscale",
     "calibrate_stack",
     "compare",
@@ -142,6 +145,7 @@ __all__ = [
     "plan_train",
     "replay_schedule",
     "simulate_serving",
+    "watch_now",
     "watch_plan",
 ]
 

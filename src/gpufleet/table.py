@@ -52,6 +52,7 @@ VERBS = (
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("deploy", "gpufleet.cli.deploy", "Files that start a plan on Kubernetes, EKS, ECS or one machine"),
     Verb("alerts", "gpufleet.cli.alerts", "Rules and dashboards that watch what a plan promises"),
+    Verb("watch", "gpufleet.cli.watch", "What copies do now beside their plan, and spend beside a budget"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("simulate", "gpufleet.cli.simulate", "Requests replayed one by one: percentiles, queues, what bursts do"),
@@ -66,8 +67,8 @@ VERBS = (
     Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 
-NOT_ASKED = ("demo", "config", "doctor", "serve", "mcp", "catalog update")
-"""Verbs about this machine, and those that fetch: no questions for a server or an assistant."""
+NOT_ASKED = ("demo", "config", "doctor", "serve", "mcp", "watch", "catalog update")
+"""Verbs about this machine, and those that reach the network: no questions for a server or an assistant."""
 
 EXAMPLES = (
     "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
@@ -142,6 +143,7 @@ QUESTIONS = (
     Question(
         "simulate_serving", "api.simulations", "simulate", ("Simulation",), "questions.simulation:SimulationRequest"
     ),
+    Question("watch_now", "ask.watch.find", "watch", ("WatchedNow",)),
     Question("watch_plan", "ask.alerts.find", "alerts", ("AlertFiles",)),
 )
 
@@ -198,6 +200,7 @@ SHAPES = {
         Shape("TrainingEstimate", "results.training", "report.training_fit:training_estimate_page"),
         Shape("TrainingFit", "results.training", "report.training_fit:training_fit_page"),
         Shape("TrainingPlan", "results.training", "report.training:training_page", "report.training:training_rows"),
+        Shape("WatchedNow", "ask.watch.shape", "ask.watch.page:watched_page"),
     )
 }
 

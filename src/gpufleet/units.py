@@ -39,6 +39,7 @@ _TIME_SUFFIX = {
     **dict.fromkeys(("d", "day", "days"), DAY),
     **dict.fromkeys(("w", "week", "weeks"), 7 * DAY),
 }
+PERIODS = {**dict.fromkeys(("d", "day"), "day"), **dict.fromkeys(("mo", "month"), "month")}
 TIME_UNITS = "ms, s, min, h, day, week"
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
@@ -182,6 +183,36 @@ def parse_usd_per_hour(text: object, what: str = "USD per time") -> float:
         raise UsageError(f"cannot read {what}", found=text, expected="such as '20/h' or '15000/mo'")
     _refuse_two_readings(amount)
     return _quantity(amount, _COUNT_SUFFIX, what, "'20/h'", USD_PER_HOUR, hours[per])
+
+
+def parse_usd_per_period(text: object) -> tuple[float, str]:
+    """A limit of spending, and the period that it is for, 'day' or 'month': '1000/day', '$24,000/mo'.
+
+    >>> parse_usd_per_period("$24k/mo")
+    (24000.0, 'month')
+    """
+    amount, slash, per = str(text).strip().removeprefix("$").partition("/")
+    period = PERIODS.get(per.strip().lower())
+    if not slash or period is None:
+        raise UsageError("cannot read a budget", found=text, expected="USD a day or a month: '1000/day' or '24000/mo'")
+    _refuse_two_readings(amount)
+    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'1000/day' or '24000/mo'", USD), period
+
+
+def parse_utc_offset(text: object) -> float:
+    """Seconds that a clock is ahead of UTC: '+02:00', '-5:30', 'UTC'.
+
+    >>> parse_utc_offset("+05:30") / HOUR, parse_utc_offset("UTC")
+    (5.5, 0.0)
+    """
+    typed = str(text).strip().upper().removeprefix("UTC")
+    match = re.fullmatch(r"([+-])([0-9]{1,2})(?::([0-5][0-9]))?", typed)
+    offset_s = 0.0
+    if match:
+        offset_s = (int(match[2]) * HOUR + int(match[3] or 0) * MINUTE) * (-1.0 if match[1] == "-" else 1.0)
+    if (match is None and typed) or not -12 * HOUR <= offset_s <= 14 * HOUR:
+        raise UsageError("cannot read how far a clock is from UTC", found=text, expected="'UTC', '+02:00' or '-05:30'")
+    return offset_s
 
 
 def parse_usd(text: object) -> float:

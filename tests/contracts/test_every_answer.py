@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.catalog.price_server import ask_this_machine_alone
+from tests.contracts.fake_prometheus import FakeServer, serving
 from tests.contracts.test_seed_training import trained
 from tools.stub import PAGE, page, stubs
 
@@ -35,6 +37,12 @@ BENCHMARK = Path(__file__).resolve().parents[2] / "examples" / "benchmarks" / "q
 DAY = "t_s,rate_rps\n0,2\n43200,8\n86400,2\n"
 
 
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine alone may be asked: what is watched is."""
+    ask_this_machine_alone(monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answer]:
     """The answer of each question, asked once."""
@@ -57,6 +65,13 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Answer]:
 def written(folder: Path, name: str, text: str) -> str:
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
+
+
+def watched(plan: str) -> Answer:
+    """What a Prometheus of this machine shows of a plan: nothing but that its engines are there, and a machine."""
+    values = {r"^time\(\) - max": 10.0, r"^sum by .*\(up": 99.0, r"^max\(label": 1.0}
+    with serving(FakeServer(values)) as server:
+        return gpufleet.watch_now(plan, prometheus=server.url)
 
 
 Example = Callable[[Callable[[str], Answer], Callable[[str, Answer], str], Path], Answer]
@@ -102,6 +117,7 @@ EXAMPLES: dict[str, Example] = {
     "compare_models": lambda *_: gpufleet.compare_models([MODEL, "qwen2.5-7b"], rate="4/s", **ON_L4),
     "compare_plans": lambda ask, kept, _: gpufleet.compare_plans(*[kept("service", ask("plan_serve"))] * 2),
     "deploy_plan": lambda ask, kept, _: gpufleet.deploy_plan(kept("service", ask("plan_serve")), "kubernetes"),
+    "watch_now": lambda ask, kept, _: watched(kept("service", ask("plan_serve"))),
     "watch_plan": lambda ask, kept, _: gpufleet.watch_plan(kept("service", ask("plan_serve")), "prometheus"),
     "explain_plan": lambda ask, kept, _: gpufleet.explain_plan(kept("service", ask("plan_serve"))),
     "plan_schedule": lambda _a, _k, folder: gpufleet.plan_schedule(written(folder, "jobs.yaml", JOBS), steps=0),

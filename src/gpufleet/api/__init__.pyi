@@ -38,6 +38,7 @@ from gpufleet import TrainRequest as TrainRequest
 from gpufleet import TrainingEstimate as TrainingEstimate
 from gpufleet import TrainingFit as TrainingFit
 from gpufleet import TrainingPlan as TrainingPlan
+from gpufleet import WatchedNow as WatchedNow
 from gpufleet import autoscale as autoscale
 from gpufleet import calibrate_stack as calibrate_stack
 from gpufleet import compare as compare
@@ -65,6 +66,7 @@ from gpufleet import plan_spot_service as plan_spot_service
 from gpufleet import plan_train as plan_train
 from gpufleet import replay_schedule as replay_schedule
 from gpufleet import simulate_serving as simulate_serving
+from gpufleet import watch_now as watch_now
 from gpufleet import watch_plan as watch_plan
 
 __all__ = [
@@ -107,6 +109,7 @@ __all__ = [
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
+    "WatchedNow",
     "autoscale",
     "calibrate_stack",
     "compare",
@@ -134,5 +137,6 @@ __all__ = [
     "plan_train",
     "replay_schedule",
     "simulate_serving",
+    "watch_now",
     "watch_plan",
 ]

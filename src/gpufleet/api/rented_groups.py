@@ -25,6 +25,8 @@ UNKNOWN_START_S = 1800
 LONGER_START = 2.0
 """Of the cold start at its high end; a judgement, as the 30 min of a start that nobody can foresee."""
 BYTES_OF_A_PARAMETER = 2.0
+Rented = ServePlan | FleetPlan | FleetMix
+"""What says which machines to rent."""
 EVERYTHING: Mapping[float | None, float] = {None: 1.0}
 PLAN_AGAIN = "Plan again, with -o json."
 VERSION_WORDS = ("engine_version", "engine-version")
@@ -69,12 +71,12 @@ class RentedPool:
     is_shared: bool = False
 
 
-def read_rented(path: str) -> ServePlan | FleetPlan | FleetMix:
+def read_rented(path: str) -> Rented:
     """What a file of a plan or of a mix says."""
     return read_mix(path) if is_mix(path) else read_plan(path, PLAN_AGAIN)
 
 
-def groups_of(plan: ServePlan | FleetPlan | FleetMix, what: str = "deployed") -> list[Group]:
+def groups_of(plan: Rented, what: str = "deployed") -> list[Group]:
     """What a plan rents: of each model its answer, both parts of two offers, or its part of shared machines.
 
     What cannot be rented as it stands is refused, and plans of encoders, which are not `what` yet.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -19,6 +19,17 @@ ReaderOption = Annotated[
 SeedsOption = Annotated[
     bool, typer.Option("--seed-thresholds", help="Add the seeds' four alerts; the page says where they mislead.")
 ]
+BudgetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--budget", metavar="USD", help="Guard what machines cost: '1000/day' or '24000/mo'."),
+]
+OffsetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--utc-offset", metavar="TIME", help="The clock of the budget's days: '+02:00'. [default: UTC]"),
+]
+ActOption = Annotated[
+    bool, typer.Option("--act", help="Write a quota, a cordon and a stop too, and who may apply them; none is run.")
+]
 
 
 @app.command()
@@ -28,6 +39,9 @@ def alerts(
     out: FolderOption = None,
     force: ForceOption = False,
     seed_thresholds: SeedsOption = False,
+    budget: BudgetOption = None,
+    utc_offset: OffsetOption = None,
+    act: ActOption = False,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -40,7 +54,15 @@ def alerts(
     from gpufleet.cli.deployed_folder import differences, write_folder
     from gpufleet.report.output_stream import say
 
-    found = watch_plan(plan, to, seed_thresholds=seed_thresholds, catalog=load_catalog(catalog_dir))
+    found = watch_plan(
+        plan,
+        to,
+        seed_thresholds=seed_thresholds,
+        budget=budget,
+        utc_offset=utc_offset,
+        act=act,
+        catalog=load_catalog(catalog_dir),
+    )
     if diff is not None:
         say(differences(found, diff))
         return 0

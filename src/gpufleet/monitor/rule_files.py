@@ -14,6 +14,7 @@ from gpufleet.monitor.promql import WINDOW_S, duration
 from gpufleet.monitor.rules import ABSENT, Alert, Recorded, RuleGroup, Series
 from gpufleet.units import MINUTE
 
+VALUE = "{value}"
 AFTER_S = 2 * MINUTE
 """Evaluations between the end of `for` and when a test looks."""
 
@@ -37,12 +38,15 @@ def recorded_document(rule: Recorded) -> dict[str, Any]:
 def alert_document(alert: Alert) -> dict[str, Any]:
     """A rule that raises an alert, with what to do in words and as a command."""
     told = {"summary": alert.summary, "action": alert.action, "command": alert.command}
+    texts = {name: alert_text(text) for name, text in told.items() if text}
+    if alert.shows_value:
+        texts["summary"] = texts["summary"].replace(VALUE, f"{{{{ $value | {alert.shows_value} }}}}")
     return {
         "alert": alert.name,
         "expr": alert.expression,
         "for": duration(alert.for_s),
         "labels": {**alert.labels, "severity": alert.severity},
-        "annotations": {name: alert_text(text) for name, text in told.items() if text},
+        "annotations": texts,
     }
 
 
@@ -74,6 +78,8 @@ def seen_by(alert: Alert, *, breaks: bool) -> dict[str, frozenset[Series]]:
     found: dict[str, set[Series]] = {metric_of(series): set() for series in alert.metrics}
     for each in alert.proof.breaks if breaks else alert.proof.keeps:
         found.setdefault(metric_of(each.series), set()).add(each)
+    for metric in alert.proof.without:
+        found.setdefault(metric, set())
     if alert.name == ABSENT:
         found.setdefault(metric_of(alert.labels["metric"]), set())
     return {metric: frozenset(series) for metric, series in found.items()}

@@ -31,10 +31,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Proof:
-    """Series with which an alert fires within its `for`, and others with which it stays silent."""
+    """Series with which an alert fires within its `for`, and others with which it stays silent.
+
+    `without` are names of series that may not be there beside: those that others are recorded from.
+    """
 
     breaks: Sequence[Series]
     keeps: Sequence[Series]
+    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Alert:
 
     `severity` is `critical` (a promise is broken), `warning` (it will be) or `info` (money is wasted). `metrics` are
     the series that it needs: a twin fires where one of them is absent. `action` says what to do, `command` does it.
-    `labels` say beside the severity whose it is; `proof` is what tests of it are made of.
+    `labels` say beside the severity whose it is; `proof` is what tests of it are made of. `{value}` in the summary is
+    the value of the expression, as `shows_value`, a function of Prometheus's templates, writes it.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Alert:
     metrics: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     proof: Proof | None = None
+    shows_value: str = ""
 
 
 @dataclass(frozen=True)

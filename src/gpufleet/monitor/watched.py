@@ -24,7 +24,8 @@ class WatchedCopies:
     `name` and `namespace` are those of its deployment. `objectives` are limits of latency, as `ttft.p95`, in seconds;
     `requests_per_s` is the rate that was asked for, `requests_per_s_capacity` what the copies carry. `usd_per_hour` is
     of one machine. `most_running` is how many requests a copy answers at once. What `drafts` gives each sequence a step
-    is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics.
+    is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `most_machines` is
+    the most that a law of scaling may rent, where one runs; without one `machines` are all that are meant.
     """
 
     name: str
@@ -52,6 +53,9 @@ class WatchedCopies:
     accepted_tokens: Range | None = None
     port: int = 8000
     metrics_path: str = "/metrics"
+    cloud: str = ""
+    instance: str = ""
+    most_machines: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Group, RentedPool, groups_of, names_of, read_rented, start_of
+from gpufleet.api.rented_groups import Group, Rented, RentedPool, groups_of, names_of, read_rented, start_of
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
@@ -32,9 +32,7 @@ from gpufleet.errors import UsageError
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.base import Launch
 from gpufleet.results.deployed import DeployedFile, DeployedStep
-from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.mix import FleetMix
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment
 
 LONGER_ANSWER = 3.0
 """Of the longest latency of the plan; a judgement."""
@@ -45,7 +43,7 @@ SHUTDOWN = "--shutdown-timeout"
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan | FleetMix,
+    plan: str | PathLike[str] | Rented,
     to: str = "kubernetes",
     *,
     image: str | None = None,

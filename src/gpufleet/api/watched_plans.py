@@ -1,0 +1,81 @@
+"""What is watched of a plan: its groups of copies by the names that `deploy` gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpufleet.api.rented_groups import Group, Rented, names_of, start_of
+from gpufleet.catalog.engine_metrics import metrics_of
+from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.xid_resolutions import xid_resolutions
+from gpufleet.deploy.serving_copies import REACHED
+from gpufleet.monitor.watched import Range, WatchedCopies, WatchedPlan
+from gpufleet.results.base import Figure
+
+NAMESPACE = "serving"
+"""That of the commands of `deploy`."""
+VERSION_OF_IMAGE = re.compile(r":v?(\d+(?:\.\d+)+)")
+
+
+def watched_plan(plan: Rented, groups: Sequence[Group], tables: Catalog) -> WatchedPlan:
+    """What is watched of a plan."""
+    names = names_of(groups)
+    return WatchedPlan(
+        name=" and ".join(dict.fromkeys(group.model for group in groups)),
+        plan_hash=plan.input_hash,
+        copies=[watched_copies(group, names[group.name], tables) for group in groups],
+        gpu_metrics=metrics_of("dcgm-exporter"),
+        cluster_metrics=metrics_of("kube-state-metrics"),
+        xid_codes=xid_resolutions(),
+    )
+
+
+def watched_copies(group: Group, name: str, tables: Catalog) -> WatchedCopies:
+    """What is watched of one group of copies."""
+    d = group.deployment
+    gpu = tables.accelerators.get(d.gpu)
+    return WatchedCopies(
+        name=name,
+        namespace=NAMESPACE,
+        model=group.model,
+        engine=d.engine,
+        metrics=metrics_of(d.engine, group.engine_version or version_of_image(group.launch.image)),
+        gpu=d.gpu,
+        power_limit_watts=None if gpu is None or gpu.slice_of else gpu.board_power_watts,
+        replicas=d.replicas,
+        machines=group.machines.count,
+        gpus_per_machine=d.gpus_per_instance,
+        gpus_per_replica=d.gpus_per_replica,
+        usd_per_hour=group.usd_per_hour / group.machines.count,
+        objectives=group.objectives,
+        latency={label: range_of(figure) for label, figure in d.latency.items()},
+        requests_per_s=group.requests_per_s,
+        requests_per_s_capacity=range_of(d.requests_per_s_capacity),
+        input_tokens=group.input_tokens,
+        output_tokens=group.output_tokens,
+        most_running=d.largest_batch,
+        start_s=start_of(group)[0],
+        vendor="nvidia" if gpu is None else gpu.vendor,
+        drafts=d.drafts,
+        accepted_tokens=None if d.accepted_tokens is None else range_of(d.accepted_tokens),
+        port=REACHED[d.engine].port,
+        metrics_path=REACHED[d.engine].metrics,
+        cloud=d.cloud,
+        instance=d.instance,
+    )
+
+
+def version_of_image(image: str | None) -> str | None:
+    """The version that an image's tag names.
+
+    >>> version_of_image("vllm/vllm-openai:v0.33.0"), version_of_image("mine:latest")
+    ('0.33.0', None)
+    """
+    found = VERSION_OF_IMAGE.search(image or "")
+    return found[1] if found else None
+
+
+def range_of(figure: Figure) -> Range:
+    """A figure of the plan, without its unit."""
+    return Range(figure.value, figure.low, figure.high)

@@ -1,0 +1,1 @@
+"""What a plan's copies do now, beside what the plan says."""
