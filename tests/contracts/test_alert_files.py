@@ -420,6 +420,27 @@ def test_pods_of_one_deployment_are_not_taken_for_those_of_another() -> None:
         assert (re.fullmatch(pattern[1], pod) is not None) == is_own
 
 
+@pytest.mark.parametrize("engine", ["vllm==0.19.1", "sglang==0.5.9", "tensorrt-llm"])
+def test_rules_ask_for_what_deploy_starts(engine: str) -> None:
+    asked: dict[str, Any] = {"rate": "20/s", "input_tokens": 1000, "output_tokens": 200, "rows": 1, "engine": engine}
+    made = gpufleet.plan_serve("llama-3.1-8b", **asked)
+    started, watched = gpufleet.deploy_plan(made, image="mine:1"), gpufleet.watch_plan(made)
+    manifests = {file.name: yaml.safe_load(file.text) for file in started.files if file.name.startswith("manifests/")}
+    deployment = manifests["manifests/deployment.yaml"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    name, rules = deployment["metadata"]["name"], yaml_of(watched, "rules.yml")
+    assert {alert["labels"]["deployment"] for alert in alerts_in(rules)} == {name}
+    assert f'container="{container["name"]}"' in first(rules, "EngineRestarts")["expr"]
+    [monitor] = yaml_of(watched, "operator/pods.yaml")["items"]
+    pod_labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pod_labels.items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in container["ports"]]
+    assert endpoint["path"] == ("/prometheus/metrics" if engine == "tensorrt-llm" else "/metrics")
+    namespace = monitor["metadata"]["namespace"]
+    assert any(f"kubectl -n {namespace} apply" in step.command for step in started.steps)
+
+
 def test_models_of_a_fleet_are_watched_apart() -> None:
     load = {"rate": 1.0, "input_tokens": 500.0, "output_tokens": 100.0}
     asked = [gpufleet.ServeRequest(model, gpus=["L40S"], **load) for model in ("llama-3.1-8b", "qwen3-32b")]
