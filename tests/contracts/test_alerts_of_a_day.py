@@ -122,9 +122,10 @@ def per_minute(at_s: np.ndarray, amounts: np.ndarray | None = None) -> np.ndarra
 
 def series_of_hours(hours: Sequence[Hour]) -> dict[str, Values]:
     """Series of hours that follow each other."""
-    grown = {name: np.concatenate([hour.counters()[name] for hour in hours]) for name in hours[0].counters()}
-    found = {name: [0.0, *np.cumsum(values)] for name, values in grown.items()}
-    gauges = {name: [*np.concatenate([hour.gauges()[name] for hour in hours]), 0.0] for name in hours[0].gauges()}
+    counted, stood = [hour.counters() for hour in hours], [hour.gauges() for hour in hours]
+    grown = {name: np.concatenate([each[name] for each in counted]) for name in counted[0]}
+    found: dict[str, Values] = {name: [0.0, *np.cumsum(values)] for name, values in grown.items()}
+    gauges = {name: [*np.concatenate([each[name] for each in stood]), 0.0] for name in stood[0]}
     return {**healthy(len(hours) * HOUR_MINUTES + 1), **found, **gauges}
 
 

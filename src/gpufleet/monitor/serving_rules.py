@@ -118,6 +118,8 @@ def unwatched_of(copies: WatchedCopies) -> Iterator[str]:
         yield f"{', '.join(missing)} of {copies.name}: {copies.engine} {copies.metrics.version} shows none"
     if failures_of(copies) is None:
         yield f"errors of {copies.name}: {copies.engine} {copies.metrics.version} does not count them"
+    if copies.drafts is not None and accepted_length(copies)[0] is None:
+        yield f"drafts of {copies.name}: {copies.engine} {copies.metrics.version} does not count what they yield"
     if not copies.metrics.is_exact:
         yield f"{copies.name}: names of metrics are those of the nearest version to {copies.metrics.version} looked at"
 
