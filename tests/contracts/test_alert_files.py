@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -124,7 +125,14 @@ def test_a_dashboard_asks_for_what_the_version_has_and_shows_cost_first(number: 
     assert not unknown_metrics(queries, dict([version_of(number)]), [])
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
-    assert dashboard["panels"][1]["title"].startswith("Cost per hour")
+    titles = [panel["title"] for panel in dashboard["panels"]]
+    assert titles[1].startswith("Cost per hour")
+    of_gpus = {"GPU in use", "GPU memory in use", "GPU temperature", "GPU power"}
+    is_nvidia = not any(line.startswith("GPUs of") for line in written(number).unwatched)
+    assert of_gpus & set(titles) == (of_gpus if is_nvidia else set())
+    assert "Copies available" in titles
+    if version_of(number)[0] == "vllm":
+        assert {"Cost per 1M output tokens", "Cost per 1,000 requests", "KV room in use"} <= set(titles)
     places = [panel["gridPos"] for panel in dashboard["panels"]]
     for at, one in enumerate(places):
         assert one["x"] + one["w"] <= 24
@@ -297,6 +305,32 @@ def test_what_a_version_does_not_measure_is_said_and_not_made_up() -> None:
     assert not [line for line in new.unwatched if "tpot" in line]
 
 
+@lru_cache
+def drafting(engine: str) -> ServePlan:
+    asked: dict[str, Any] = {"rate": "0.3/s", "input_tokens": 1000, "output_tokens": 400, "gpus": ["H100"], "rows": 1}
+    return gpufleet.plan_serve("qwen3-32b", engine=engine, speculate="eagle3:3", accepted_length=2.4, **asked)
+
+
+@pytest.mark.parametrize(("engine", "metric"), [("vllm==0.19.1", "drafts_total"), ("sglang==0.5.9", "accept_length")])
+def test_drafts_that_yield_nothing_are_told_where_a_plan_drafts(engine: str, metric: str, tmp_path: Path) -> None:
+    found = gpufleet.watch_plan(drafting(engine))
+    rule = first(yaml_of(found, "rules.yml"), "DraftsYieldNothing")
+    assert metric in rule["expr"]
+    assert float(rule["expr"].rpartition("<")[2]) == pytest.approx(1.05)
+    written_to(tmp_path, found.files)
+    tests = yaml_of(found, "rules_test.yml")
+    tests["tests"] = [test for test in tests["tests"] if "DraftsYieldNothing" in test["name"]]
+    (tmp_path / "rules_test.yml").write_text(yaml_text(tests), encoding="utf-8")
+    assert len(tests["tests"]) == 2
+    assert not told_by("promtool", "test", "rules", "rules_test.yml", at=tmp_path)
+
+
+def test_drafts_of_a_version_that_counts_none_are_said_not_to_be_watched() -> None:
+    """num_drafts of vllm/v1/spec_decode/metrics.py came with 0.8.5, accepted and drafted tokens before it."""
+    found = gpufleet.watch_plan(drafting("vllm==0.8.3"))
+    assert any(line.startswith("drafts of") for line in found.unwatched)
+
+
 def test_a_limit_below_the_first_bucket_or_above_the_last_is_said_and_not_watched() -> None:
     """sglang/srt/metrics/collector.py: buckets of the first token from 0.1 s to 400 s."""
     asked: dict[str, Any] = {"rate": "1/s", "input_tokens": 100, "output_tokens": 20, "rows": 1}
@@ -326,6 +360,11 @@ def test_the_seeds_thresholds_are_theirs_and_said_to_mislead() -> None:
     assert seeds["SeedMemoryFull"]["for"] == "5m"
     assert seeds["SeedSlow"]["expr"].endswith("> 1")
     assert seeds["SeedDailyCost"]["expr"].endswith("> 1000")
+    actions = {name: alert["annotations"]["action"] for name, alert in seeds.items()}
+    assert actions["SeedGpuBusy"].startswith("Scale up instances")
+    assert actions["SeedMemoryFull"].startswith("Reduce batch size or scale up")
+    assert actions["SeedSlow"].startswith("Check model optimization")
+    assert actions["SeedDailyCost"].startswith("Review and optimize usage")
     assert {line.split(":")[0] for line in found.unwatched} >= set(seeds)
     assert not [row for row in written(1).alerts if row.name.startswith("Seed")]
 
@@ -367,6 +406,39 @@ def test_no_name_leaves_its_place(name: str, to: str) -> None:
         for rule in rules_in(yaml_of(found, "rules.yml")):
             promql_parser.parse(rule["expr"])
             assert all("{{" not in text for text in rule.get("annotations", {}).values())
+
+
+def test_pods_of_one_deployment_are_not_taken_for_those_of_another() -> None:
+    """A pod is called after its deployment, a digest of ten characters and one of five."""
+    query = first(yaml_of(sound(), "rules.yml"), "GpuHot")["expr"]
+    pattern = re.search(r'pod=~"([^"]*)"', query)
+    assert pattern is not None
+    for pod, is_own in (
+        ("llama-3-1-8b-7c9f8d6b5-abcde", True), ("llama-3-1-8b-2-7c9f8d6b5-abcde", False),
+        ("my-llama-3-1-8b-7c9f8d6b5-abcde", False),
+    ):  # fmt: skip
+        assert (re.fullmatch(pattern[1], pod) is not None) == is_own
+
+
+@pytest.mark.parametrize("engine", ["vllm==0.19.1", "sglang==0.5.9", "tensorrt-llm"])
+def test_rules_ask_for_what_deploy_starts(engine: str) -> None:
+    asked: dict[str, Any] = {"rate": "20/s", "input_tokens": 1000, "output_tokens": 200, "rows": 1, "engine": engine}
+    made = gpufleet.plan_serve("llama-3.1-8b", **asked)
+    started, watched = gpufleet.deploy_plan(made, image="mine:1"), gpufleet.watch_plan(made)
+    manifests = {file.name: yaml.safe_load(file.text) for file in started.files if file.name.startswith("manifests/")}
+    deployment = manifests["manifests/deployment.yaml"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    name, rules = deployment["metadata"]["name"], yaml_of(watched, "rules.yml")
+    assert {alert["labels"]["deployment"] for alert in alerts_in(rules)} == {name}
+    assert f'container="{container["name"]}"' in first(rules, "EngineRestarts")["expr"]
+    [monitor] = yaml_of(watched, "operator/pods.yaml")["items"]
+    pod_labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pod_labels.items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in container["ports"]]
+    assert endpoint["path"] == ("/prometheus/metrics" if engine == "tensorrt-llm" else "/metrics")
+    namespace = monitor["metadata"]["namespace"]
+    assert any(f"kubectl -n {namespace} apply" in step.command for step in started.steps)
 
 
 def test_models_of_a_fleet_are_watched_apart() -> None:

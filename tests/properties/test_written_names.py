@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import hcl2
+import promql_parser
 import pytest
 import yaml
 from hypothesis import example, given, settings
@@ -23,7 +24,15 @@ from gpufleet.ask.spot.terraform import spot_fleet
 from gpufleet.deploy.kueue_jobs import kueue_manifests
 from gpufleet.deploy.skypilot_jobs import sky_tasks
 from gpufleet.deploy.slurm_jobs import slurm_script
-from gpufleet.languages import comment, hcl_string, shell_command, yaml_document
+from gpufleet.languages import (
+    alert_text,
+    comment,
+    hcl_string,
+    promql_string,
+    shell_command,
+    whole_characters,
+    yaml_document,
+)
 from gpufleet.report.controls import printable, visible
 from gpufleet.report.formats import FORMULA_SIGNS, as_csv, as_json, escaped, page_as_markdown
 from gpufleet.report.gantt_svg import gantt_picture
@@ -74,6 +83,15 @@ def test_terraform_reads_back_a_string_without_templates(text: str) -> None:
     assert (name, raw) == ("a", written)
     assert not re.search(r"[$%]\{", written)
     assert json.loads(re.sub(r"[$%]\{", "", written)) == text
+
+
+@every
+def test_a_query_of_prometheus_reads_back_a_string_and_its_messages_begin_no_template(text: str) -> None:
+    query = promql_parser.parse(f"up{{name={promql_string(text)}}}")
+    assert query.matchers.matchers[0].value == whole_characters(text)
+    told = alert_text(text)
+    assert told.replace('{{"{{"}}', "").count("{{") == 0
+    assert told.replace('{{"{{"}}', "{{") == whole_characters(text)
 
 
 @every

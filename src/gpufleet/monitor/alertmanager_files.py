@@ -92,7 +92,7 @@ def alertmanager_steps(plan: WatchedPlan) -> list[DeployedStep]:
         step(shell_command([*secret, *files]), f"your keys, mounted at {SECRETS}; no file here holds any"),
         step(
             "alertmanager --config.file=alertmanager.yml",
-            "or give it to the Alertmanager that you run; channels are yours to name",
+            "or give it to the one that you run; channels are yours to name",
         ),
     ]
 

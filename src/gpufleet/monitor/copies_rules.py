@@ -79,7 +79,7 @@ def too_few(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         expression=f"{there} < {least}",
         for_s=TOO_FEW_S,
         severity=CRITICAL,
-        summary=f"Fewer than the {least} copies that carry {copies.requests_per_s:g} requests/s are available",
+        summary=f"Fewer than {least} copies are available, which carry {copies.requests_per_s:g} requests/s",
         action="See why pods do not run: a lost machine, no node with free GPUs, an engine that fails to start",
         command=pods_command(copies),
         metrics=[there],
@@ -97,7 +97,7 @@ def missing(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         expression=f"{there} < {wanted}",
         for_s=copies.start_s,
         severity=WARNING,
-        summary=f"A copy has been away for longer than a start may take ({duration(copies.start_s)})",
+        summary=f"A copy is away for longer than a start may take ({duration(copies.start_s)})",
         action="See why the pod does not run; the headroom of the plan is gone while it is away",
         command=pods_command(copies),
         metrics=[there, wanted],
@@ -118,7 +118,7 @@ def restarts(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         expression=f"increase({counted}[{duration(HOUR)}]) > {RESTARTS}",
         for_s=RESTARTED_S,
         severity=WARNING,
-        summary=f"An engine started again more than {RESTARTS} times in an hour",
+        summary=f"Over {RESTARTS} restarts of an engine in an hour",
         action="Read why it ended: out of memory, a probe that gives up, an error of the GPU",
         command=shell_command(
             ["kubectl", "-n", copies.namespace, "logs", f"deployment/{copies.name}", "--previous", "--tail=200"]

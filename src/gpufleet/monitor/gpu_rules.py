@@ -106,7 +106,7 @@ def above_card(copies: WatchedCopies, known: EngineMetrics, limit_watts: float) 
         (f"{number(most + 1)}x600", f"{number(limit_watts)}x600"),
         for_s=POWER_S,
         severity=WARNING,
-        summary=f"A GPU takes more than the {limit_watts:g} W of a {copies.gpu}",
+        summary=f"A GPU takes over {limit_watts:g} W, the limit of {copies.gpu}",
         action="See whether the machine has the card and the power limit that the plan counts on",
     )
 
@@ -124,7 +124,7 @@ def xid(
         (f"{codes[0]}x600", "0x600"),
         for_s=AT_ONCE_S,
         severity=severity,
-        summary=f"The driver's last error (XID) is one of {', '.join(spans(codes))}",
+        summary=f"Last XID of a driver: {', '.join(spans(codes))}",
         action=action,
         command=cordon_command(copies) if severity == CRITICAL else pods_command(copies),
     )
@@ -175,7 +175,7 @@ def double_bit(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         ("0+1x600", "1x600"),
         for_s=AT_ONCE_S,
         severity=CRITICAL,
-        summary="Memory of a GPU had an error that it could not mend (double-bit ECC)",
+        summary="Double-bit errors in a GPU's memory, which it could not mend",
         action="Take its pods off and reset the GPU; if it comes again, give the machine back",
         command=cordon_command(copies),
     )
@@ -192,6 +192,6 @@ def throttled(what: str, cause: str, copies: WatchedCopies, known: EngineMetrics
         (f"0+{number(4 * most * MINUTE)}x600", f"0+{number(most * MINUTE / 2)}x600"),
         for_s=THROTTLED_S,
         severity=WARNING,
-        summary=f"Clocks of a GPU were held down for over {PERCENT * THROTTLED_RATIO:g} % of the time by {cause}",
+        summary=f"Clocks are held down by {cause} for over {PERCENT * THROTTLED_RATIO:g} % of the time",
         action="The engine is slower than planned while that lasts; ask for another machine if it stays",
     )

@@ -21,7 +21,7 @@ from gpufleet.monitor.target import Target, file, step
 from gpufleet.monitor.watched import Range, WatchedCopies, WatchedPlan
 from gpufleet.records import dataclass
 from gpufleet.results.deployed import DeployedFile, DeployedStep
-from gpufleet.units import HOUR, MEGA
+from gpufleet.units import HOUR, KILO, MEGA
 
 SCHEMA, WIDE, HIGH, STAT_HIGH, UID_DIGITS = 39, 12, 8, 4, 16
 SOURCE = {"type": "prometheus", "uid": "${source}"}
@@ -89,12 +89,13 @@ def placed(plan: WatchedPlan) -> Iterator[dict[str, Any]]:
     for copies in plan.copies:
         numbers, charts = list(numbers_of(copies, plan.gpu_metrics)), list(charts_of(copies, plan))
         yield row(copies.name, id_, top)
+        below = top + 1 + STAT_HIGH * math.ceil(len(numbers) / 4)
         shown = [
             *(in_grid(panel, at, top + 1, WIDE // 2, STAT_HIGH) for at, panel in enumerate(numbers)),
-            *(in_grid(panel, at, top + 1 + STAT_HIGH, WIDE, HIGH) for at, panel in enumerate(charts)),
+            *(in_grid(panel, at, below, WIDE, HIGH) for at, panel in enumerate(charts)),
         ]
         yield from ({**panel, "id": id_ + at} for at, panel in enumerate(shown, 1))
-        id_, top = id_ + 1 + len(shown), top + 1 + STAT_HIGH + HIGH * math.ceil(len(charts) / 2)
+        id_, top = id_ + 1 + len(shown), below + HIGH * math.ceil(len(charts) / 2)
 
 
 def in_grid(panel: Panel, at: int, top: int, width: int, high: int) -> dict[str, Any]:
@@ -186,6 +187,8 @@ def numbers_of(copies: WatchedCopies, known: EngineMetrics | None) -> Iterator[P
             yield Panel(f"{name} (limit {limit_s:g} s)", "s", [(MEASURED, query)], True)
     requests = measured_of(copies).get("requests:rate5m")
     if requests is not None:
+        per_thousand = f"sum({cost}) / sum({requests}) * {number(KILO / HOUR)}"
+        yield Panel("Cost per 1,000 requests", "currencyUSD", [(MEASURED, per_thousand)], True)
         yield Panel(f"Requests/s (asked for {copies.requests_per_s:g})", "reqps", [(MEASURED, requests)], True)
 
 
@@ -232,6 +235,7 @@ def cluster_charts(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
     yield Panel("Cost per hour", "currencyUSD", [(MEASURED, cost), (EXPECTED, planned)])
     for what, title, unit in (
         ("gpu_use", "GPU in use", "percent"),
+        ("memory_used", "GPU memory in use", "mbytes"),
         ("temperature", "GPU temperature", "celsius"),
         ("power", "GPU power", "watt"),
     ):
@@ -249,7 +253,7 @@ def grafana_steps(plan: WatchedPlan) -> list[DeployedStep]:
         step("cp provisioning/dashboards.yml /etc/grafana/provisioning/dashboards/gpufleet.yml", "where it is found"),
         step(
             "cp provisioning/datasources.yml /etc/grafana/provisioning/datasources/gpufleet.yml",
-            "where there is no Prometheus in Grafana yet; its address is yours to name",
+            "where Grafana has no Prometheus yet; its address is yours to name",
         ),
         step("cp dashboards/plan.json /var/lib/grafana/dashboards/", "the dashboard itself; or import it by hand"),
         step("systemctl restart grafana-server", "reads them"),

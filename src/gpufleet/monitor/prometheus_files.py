@@ -141,7 +141,7 @@ def prometheus_steps(plan: WatchedPlan) -> list[DeployedStep]:
     counters = [
         step(
             shell_command(["kubectl", "-n", "gpu-operator", "create", "configmap", "dcgm-counters", map_of]),
-            "what GPUs show; then dcgmExporter.config.name=dcgm-counters of the GPU operator's chart",
+            "what GPUs show; name it in dcgmExporter.config.name of the GPU operator",
         )
     ]
     return [
@@ -150,7 +150,7 @@ def prometheus_steps(plan: WatchedPlan) -> list[DeployedStep]:
         *(counters if counters_file(plan) is not None else []),
         step(
             shell_command(["kubectl", "-n", namespace, "apply", "-f", OPERATOR]),
-            "with the operator of Prometheus; without it add rules.yml and the jobs of prometheus.yml to yours",
+            "where its operator runs; else rules.yml and the jobs of prometheus.yml",
         ),
         step(shell_command(["kubectl", "-n", namespace, "get", "prometheusrules,podmonitors"]), "shows both"),
         step(shell_command(["kubectl", "-n", namespace, "delete", "-f", OPERATOR]), "takes them away"),

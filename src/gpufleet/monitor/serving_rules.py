@@ -118,6 +118,8 @@ def unwatched_of(copies: WatchedCopies) -> Iterator[str]:
         yield f"{', '.join(missing)} of {copies.name}: {copies.engine} {copies.metrics.version} shows none"
     if failures_of(copies) is None:
         yield f"errors of {copies.name}: {copies.engine} {copies.metrics.version} does not count them"
+    if copies.drafts is not None and accepted_length(copies)[0] is None:
+        yield f"drafts of {copies.name}: {copies.engine} {copies.metrics.version} does not count what they yield"
     if not copies.metrics.is_exact:
         yield f"{copies.name}: names of metrics are those of the nearest version to {copies.metrics.version} looked at"
 
@@ -195,7 +197,7 @@ def broken_objective(name: str, limit_s: float, copies: WatchedCopies) -> Alert:
         expression=f"{own(recorded_name(name), copies)} > {number(limit_s)}",
         for_s=BROKEN_S,
         severity=CRITICAL,
-        summary=f"{name} is above the plan's {limit_s:g} s ({bucket_words(name, limit_s, copies)})",
+        summary=f"{name} is above {limit_s:g} s, the plan's limit ({bucket_words(name, limit_s, copies)})",
         action="Add a copy if the rate is above the plan's; else look for what slows the engine",
         command=scale_command(copies),
         metrics=needed(copies, MEASURED_AS[name.split(".")[0]]),
