@@ -215,12 +215,8 @@ def test_scripts_are_sound_and_stop_at_the_first_fault(tmp_path: Path) -> None:
     for number, script in enumerate(scripts):
         (tmp_path / f"{number}.sh").write_text(script.text)
         assert script.text.startswith("#!/bin/sh\nset -eu\n")
-    done = subprocess.run(
-        [shellcheck, "--severity=warning", *(str(p) for p in tmp_path.glob("*.sh"))],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    words = [shellcheck, "--severity=warning", *(str(path) for path in tmp_path.glob("*.sh"))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
 
 

@@ -91,6 +91,14 @@ def test_a_plan_that_holds_exits_with_nothing_broken(ask_gpufleet: RunGpufleet, 
     assert all(word in done.stdout for word in ("420 ms", "3,650/s", "31%", "$93.00"))
 
 
+def test_the_manual_shows_what_is_printed(ask_gpufleet: RunGpufleet, plan_file: str) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "watch.md").read_text(encoding="utf-8")
+    with serving(FakeServer(values())) as server:
+        done = ask_gpufleet("watch", plan_file, "--prometheus", server.url, "--budget", "500/day")
+    shown = manual.partition("```text\n")[2].partition("```")[0]
+    assert shown == done.stdout
+
+
 @pytest.mark.parametrize(
     ("changed", "broken"),
     [

@@ -10,8 +10,10 @@ from gpufleet.catalog.engine_metrics import metrics_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.xid_resolutions import xid_resolutions
 from gpufleet.deploy.serving_copies import REACHED
+from gpufleet.monitor.budget import Budget
 from gpufleet.monitor.watched import Range, WatchedCopies, WatchedPlan
 from gpufleet.results.base import Figure
+from gpufleet.units import parse_usd_per_period, parse_utc_offset
 
 NAMESPACE = "serving"
 """That of the commands of `deploy`."""
@@ -79,3 +81,11 @@ def version_of_image(image: str | None) -> str | None:
 def range_of(figure: Figure) -> Range:
     """A figure of the plan, without its unit."""
     return Range(figure.value, figure.low, figure.high)
+
+
+def stated_budget(text: str, utc_offset: str | None, plan: WatchedPlan) -> Budget:
+    """A budget as it is typed; one that does not pay a machine for an hour is refused."""
+    usd, period = parse_usd_per_period(text)
+    budget = Budget(usd, period, 0.0 if utc_offset is None else parse_utc_offset(utc_offset))
+    budget.refuse_below(plan)
+    return budget

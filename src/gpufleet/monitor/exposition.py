@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gpufleet.errors import DataMissing, shorten
+from gpufleet.errors import DataMissing
 from gpufleet.records import dataclass
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -43,7 +43,7 @@ def series_in(text: str, what: str) -> list[Series]:
         series = series_of(stripped)
         if series is None:
             expected = "metrics in the text format of Prometheus"
-            raise DataMissing(f"{what} shows no metrics: line {number}", found=shorten(stripped), expected=expected)
+            raise DataMissing(f"{what} shows no metrics: line {number}", found=stripped, expected=expected)
         found.append(series)
     return found
 

@@ -17,8 +17,8 @@ from gpufleet.monitor.watched import WatchedCopies
 from gpufleet.records import dataclass
 from gpufleet.units import DAY, HOUR, MINUTE, PERCENT
 
-WHATS = {"ttft": ("ttft",), "tpot": ("tpot", "itl"), "latency": ("e2e",)}
-"""What measures a latency of a plan; a version without a time per output token shows the time between tokens."""
+WHATS = {"ttft": "ttft", "tpot": "tpot", "latency": "e2e"}
+"""What measures a latency of a plan. Time between tokens is no time per output token: without one nothing is told."""
 RATES = {"requests_per_s": "finished_requests", "output_tokens_per_s": "generated_tokens"}
 SUMS = {"running": "running_requests", "waiting": "waiting_requests"}
 COPIES, GPUS, KV = "copies", "gpus", "kv_use_ratio"
@@ -42,10 +42,9 @@ def histograms_of(copies: WatchedCopies) -> Iterator[tuple[str, str, str]]:
     """By the label of each latency of a plan: its histogram and its statistic; classes of requests have none."""
     for label in copies.latency:
         metric, _, statistic = label.rpartition(".")
-        found = [copies.metrics.of(what) for what in WHATS.get(metric, ())]
-        name = next((each.name for each in found if each is not None), None)
-        if name is not None:
-            yield label, name, statistic
+        found = copies.metrics.of(WHATS[metric]) if metric in WHATS else None
+        if found is not None:
+            yield label, found.name, statistic
 
 
 def share_of(statistic: str) -> float | None:

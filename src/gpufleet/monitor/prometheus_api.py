@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
-from gpufleet.errors import DataMissing, UsageError, shorten
+from gpufleet.errors import DataMissing, UsageError
 from gpufleet.records import dataclass
 from gpufleet.units import MB
 
@@ -91,7 +91,7 @@ def text_at(url: str, what: str, timeout_s: float = TIMEOUT_S) -> str:
             raise DataMissing(f"{what} answers {error.code}", found=said_by(error), hint=BY_HAND) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        raise DataMissing(f"{what} cannot be reached", found=shorten(str(reason)), hint=BY_HAND) from None
+        raise DataMissing(f"{what} cannot be reached", found=str(reason), hint=BY_HAND) from None
     return content.decode("utf-8", errors="replace")
 
 
@@ -129,7 +129,7 @@ def asked(url: str, query: str, timeout_s: float = TIMEOUT_S) -> list[Sample]:
         return samples_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise DataMissing(
-            f"what answers at {url} is no Prometheus", found=shorten(text[:200]), expected="JSON of /api/v1/query"
+            f"what answers at {url} is no Prometheus", found=text[:200], expected="JSON of /api/v1/query"
         ) from None
 
 
@@ -140,7 +140,7 @@ def samples_of(answer: Any) -> list[Sample]:
     [Sample(labels={}, value=2.0)]
     """
     if answer["status"] != "success":
-        raise DataMissing("Prometheus refuses a query", found=shorten(answer["error"]))
+        raise DataMissing("Prometheus refuses a query", found=str(answer["error"]))
     data = answer["data"]
     if data["resultType"] == "scalar":
         return [Sample({}, finite(data["result"][1]))]

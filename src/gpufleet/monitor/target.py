@@ -23,6 +23,16 @@ class Target:
     steps: Steps
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What stands beside the rules on a plan: further rules, files, commands, and what has to be said."""
+
+    groups: Sequence[RuleGroup] = ()
+    files: Sequence[DeployedFile] = ()
+    steps: Sequence[DeployedStep] = ()
+    notes: Sequence[str] = ()
+
+
 def file(name: str, text: str, what: str) -> DeployedFile:
     """A file of the folder."""
     return DeployedFile(name=name, text=text, what=what)

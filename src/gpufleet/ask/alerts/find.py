@@ -8,9 +8,8 @@ from os import PathLike
 from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import Rented, groups_of, read_rented
 from gpufleet.api.watched_plans import watched_plan
-from gpufleet.ask.alerts.budget import guard_of
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
-from gpufleet.ask.alerts.targets import RULES, SEED_RULES, target_named, watching
+from gpufleet.ask.alerts.targets import RULES, SEED_RULES, guard_of, target_named, watching
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
@@ -49,8 +48,8 @@ def watch_plan(
     watched = watched_plan(read, groups, tables)
     found = watching(watched, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
     guard = guard_of(watched, budget, utc_offset, act)
-    rules = [*found.groups, *(guard.groups() if guard else ())]
-    files = [*target.files(watched, rules), *(guard.files() if guard else ())]
+    rules = [*found.groups, *guard.groups]
+    files = [*target.files(watched, rules), *guard.files]
     *steps, last = target.steps(watched)
     answer = AlertFiles(
         target=to,
@@ -60,11 +59,11 @@ def watch_plan(
         num_twins=sum(alert.name == ABSENT for group in rules for alert in group.alerts),
         unwatched=list(dict.fromkeys(found.unwatched)),
         files=files,
-        steps=[*steps, *(guard.steps() if guard else ()), last],
+        steps=[*steps, *guard.steps, last],
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(guard.notes()) if guard else [],
+        notes=list(guard.notes),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from gpufleet.errors import UnknownName
+from gpufleet.api.watched_plans import stated_budget
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.monitor.rules import Watching, with_twins
-from gpufleet.monitor.target import Target
+from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
 TARGETS = {"prometheus": "prometheus_files", "alertmanager": "alertmanager_files", "grafana": "grafana_files"}
 RULES = ("serving_rules", "copies_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
+GUARD = "gpufleet.api.budget_guards"
+"""What a budget adds is loaded where there is one."""
 
 
 def target_named(name: str) -> Target:
@@ -32,3 +35,13 @@ def watching(plan: WatchedPlan, modules: Sequence[str]) -> Watching:
     found: list[Watching] = [import_module(f"gpufleet.monitor.{name}").watched_by(plan) for name in modules]
     groups = [group for each in found for group in each.groups]
     return Watching(with_twins(groups), [line for each in found for line in each.unwatched])
+
+
+def guard_of(plan: WatchedPlan, budget: str | None, utc_offset: str | None, acts: bool) -> Beside:
+    """What a budget adds; words that mean nothing without one are refused."""
+    if budget is not None:
+        found: Beside = import_module(GUARD).guard(plan, stated_budget(budget, utc_offset, plan), acts)
+        return found
+    if utc_offset is not None or acts:
+        raise UsageError("there is no budget to guard", expected="--budget 1000/day beside it")
+    return Beside()

@@ -8,13 +8,11 @@ from os import PathLike
 
 from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import Rented, groups_of, read_rented
-from gpufleet.api.watched_plans import watched_plan
-from gpufleet.ask.watch.judged import figures_of
+from gpufleet.api.watched_plans import stated_budget, watched_plan
+from gpufleet.ask.watch.judged import figures_of, spend_of
 from gpufleet.ask.watch.shape import BROKEN, WatchedFigure, WatchedNow, WatchedSpend
-from gpufleet.ask.watch.spend import spend_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import DataMissing, UsageError
-from gpufleet.monitor.budget import Budget
 from gpufleet.monitor.exposition import Series, series_in
 from gpufleet.monitor.measured import (
     Reading,
@@ -25,8 +23,8 @@ from gpufleet.monitor.measured import (
     measured_by_prometheus,
 )
 from gpufleet.monitor.prometheus_api import asked, text_at, web_address
-from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
-from gpufleet.units import Bounds, parse_duration, parse_usd_per_period, parse_utc_offset
+from gpufleet.monitor.watched import WatchedCopies
+from gpufleet.units import Bounds, parse_duration
 
 APART = Bounds(1.0, 3600.0, "seconds between two readings")  # not a conversion
 NO_RATE = "An engine alone tells no rate: --every 30s reads twice"
@@ -88,7 +86,7 @@ class Watch:
         read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
         self.plan = watched_plan(read, groups_of(read, "watched"), self.tables)
         self.price_sources = read.price_sources
-        self.budget = None if budget is None else budget_of(budget, utc_offset, self.plan)
+        self.budget = None if budget is None else stated_budget(budget, utc_offset, self.plan)
         self.before: Reading | None = None
         self.said = {
             "plan": plan if isinstance(plan, (str, PathLike)) else None,
@@ -156,14 +154,6 @@ class Watch:
             yield f"Never in the spend: {'; '.join(spend.unseen)}"
             if self.budget is not None and not spend.is_recorded:
                 yield "The guard's rules are not loaded: spend is added up from what Prometheus still has"
-
-
-def budget_of(text: str, utc_offset: str | None, plan: WatchedPlan) -> Budget:
-    """A budget as it is typed; one that does not pay a machine for an hour is refused."""
-    usd, period = parse_usd_per_period(text)
-    budget = Budget(usd, period, 0.0 if utc_offset is None else parse_utc_offset(utc_offset))
-    budget.refuse_below(plan)
-    return budget
 
 
 def pages_of(urls: Sequence[str], copies: WatchedCopies) -> dict[str, Sequence[Series]]:

@@ -114,14 +114,23 @@ def shown(figure: WatchedFigure, value: float) -> str:
         return duration(value)
     if figure.name == "kv_use_ratio":
         return percent(value)
-    return f"{significant(value)}/s" if figure.name in PER_S else significant(value)
+    return f"{significant(value)}/s" if figure.name in PER_S else whole(value)
+
+
+def whole(value: float) -> str:
+    """A count without decimals that say nothing.
+
+    >>> whole(5.0), whole(1234.0), whole(0.5)
+    ('5', '1,234', '0.500')
+    """
+    return f"{value:,.0f}" if value == round(value) else significant(value)
 
 
 def machines_table(spend: WatchedSpend) -> Table:
     """Machines that are seen beside those of the plan."""
 
     def seen(each: WatchedMachines) -> str:
-        return UNKNOWN if each.seen is None else significant(each.seen)
+        return UNKNOWN if each.seen is None else whole(each.seen)
 
     columns = [
         column("machines", lambda m: m.instance),
