@@ -6,6 +6,7 @@ Names come from users' files: a line end in one would begin a line of the tool's
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 from collections import Counter
@@ -63,6 +64,15 @@ def hcl_character(found: re.Match[str]) -> str:
     if character in NAMED_IN_HCL:
         return NAMED_IN_HCL[character]
     return f"\\u{ord(character):04x}"
+
+
+def promql_string(text: str) -> str:
+    r"""A string of PromQL, in its quotes: escapes are those of JSON.
+
+    >>> print(promql_string('a"} or vector(1) #\n'))
+    "a\"} or vector(1) #\n"
+    """
+    return json.dumps(whole_characters(text), ensure_ascii=False)
 
 
 def yaml_document(content: object) -> str:

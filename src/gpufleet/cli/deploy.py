@@ -14,7 +14,17 @@ from gpufleet.questions.words import FileUse
 app = verb()
 
 PlanArgument = Annotated[
-    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+    str,
+    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote, or 'autoscale -o json'."),
+    FileUse.READ,
+]
+ZoneOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--timezone", metavar="ZONE", help="Of the trace that autoscale read: Europe/Berlin; default UTC."),
+]
+PrometheusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--prometheus", metavar="URL", help="Where the cluster's Prometheus answers those who scale."),
 ]
 TargetOption = Annotated[str, typer.Option("--to", metavar="TARGET", help="kubernetes, or compose for one machine.")]
 FolderOption = Annotated[
@@ -41,6 +51,8 @@ def deploy(
     out: FolderOption = None,
     force: ForceOption = False,
     image: ImageOption = None,
+    timezone: ZoneOption = None,
+    prometheus: PrometheusOption = None,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -53,7 +65,9 @@ def deploy(
     from gpufleet.cli.deployed_folder import differences, write_folder
     from gpufleet.report.output_stream import say
 
-    found = deploy_plan(plan, to, image=image, catalog=load_catalog(catalog_dir))
+    found = deploy_plan(
+        plan, to, image=image, timezone=timezone, prometheus=prometheus, catalog=load_catalog(catalog_dir)
+    )
     if diff is not None:
         say(differences(found, diff))
         return 0

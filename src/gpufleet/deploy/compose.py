@@ -87,7 +87,9 @@ def compose_steps(copies: Copies) -> list[Step]:
 
 
 def one_machine(copies: Copies) -> str | None:
-    """Why Compose cannot hold them: it knows of one machine."""
+    """Why Compose cannot hold them: it knows of one machine, and starts what it is told."""
+    if any(one.scaling is not None for one in copies):
+        return "copies that come and go"
     machines = sum(one.machines for one in copies)
     return None if machines == 1 else f"{machines} machines"
 

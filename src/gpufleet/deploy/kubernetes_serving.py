@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from gpufleet.deploy.autoscalers import autoscaler_files, scaler_of, scaler_steps
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
 from gpufleet.languages import yaml_document
@@ -28,8 +29,10 @@ def manifests(copies: ServingCopies) -> Iterator[Written]:
         yield manifest("options", options(copies), "the options of the engine (ConfigMap)")
     yield manifest("deployment", deployment(copies), "the copies (Deployment)")
     yield manifest("service", service(copies), "their address (Service)")
-    if copies.replicas > 1:
+    if copies.most > 1:
         yield manifest("disruption", disruption(copies), "one copy at a time leaves a node (PodDisruptionBudget)")
+    if copies.scaling is not None:
+        yield from autoscaler_files(copies, copies.scaling, metadata(copies))
 
 
 def manifest(name: str, content: object, what: str) -> Written:
@@ -48,14 +51,18 @@ def metadata(copies: ServingCopies, name: str | None = None) -> dict[str, Any]:
 
 
 def deployment(copies: ServingCopies) -> dict[str, Any]:
-    """Copies that are replaced one by one in place: there is no GPU for one more beside them."""
+    """Copies that are replaced one by one in place: there is no GPU for one more beside them.
+
+    How many there are is left to what scales them, where anything does.
+    """
+    number = {"replicas": copies.replicas} if scaler_of(copies) is None else {}
     rolling = {"maxSurge": 0, "maxUnavailable": 1}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata(copies),
         "spec": {
-            "replicas": copies.replicas,
+            **number,
             "progressDeadlineSeconds": copies.start_s + LEAVING_S + copies.grace_s + STOPPING_S,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
             "selector": {"matchLabels": {NAME: copies.name}},
@@ -163,6 +170,7 @@ def kubernetes_steps(copies: Copies) -> list[Step]:
         ),
         Step("kubectl -n serving apply -R -f manifests", "starts them"),
         *(rollout(one) for one in copies),
+        *(step for one in copies for step in scaler_steps(one)),
         Step(f"kubectl -n serving port-forward service/{copies[0].name} 8080:80", "a way in, from this machine alone"),
         Step("curl localhost:8080/v1/models", "names the model, from another terminal"),
         Step("kubectl delete namespace serving", "takes all down; the machines cost on until you give them back"),
@@ -174,12 +182,21 @@ def node_steps(copies: ServingCopies) -> Iterator[Step]:
     """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
     [(key, value)] = copies.node_labels.items()
     if key == OWN_LABEL:
-        marks = f"marks a node of that machine type; {copies.machines} in all"
+        marks = f"marks a node of that machine type; {machines_words(copies)} in all"
         yield Step(f"kubectl label node NODE {key}={value}", marks)
     gpus = copies.gpu_resource.replace(".", r"\.")
     columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
-    needed = f"nodes of that type; needed: {copies.machines}, with {copies.gpus * copies.per_machine} under GPUS"
+    gpus_of_node = copies.gpus * copies.per_machine
+    needed = f"nodes of that type; needed: {machines_words(copies)}, with {gpus_of_node} under GPUS"
     yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
+
+
+def machines_words(copies: ServingCopies) -> str:
+    """How many machines there have to be."""
+    if copies.scaling is None or copies.scaling.least == copies.scaling.most:
+        return str(copies.machines)
+    least, most = (math.ceil(n / copies.per_machine) for n in (copies.scaling.least, copies.scaling.most))
+    return f"{least} to {most}, which a node autoscaler adds"
 
 
 def rollout(copies: ServingCopies) -> Step:

@@ -161,6 +161,11 @@ class Learnt:
         """What was held out of it: settings of a law are searched with the same windows many times."""
         return {}
 
+    @cached_property
+    def known_rates(self) -> dict[tuple[float, int, int], FloatArray]:
+        """Rates of a week that were taken from it."""
+        return {}
+
     def week(self, service: Service, quantile_ratio: float, days_apart: float, spare_ratio: float) -> WeekOfWindows:
         """Machines for a high rate of each hour, of days that are alike.
 
@@ -179,7 +184,10 @@ class Learnt:
     def _week(
         self, service: Service, quantile_ratio: float, days_apart: float, spare_ratio: float, without: int
     ) -> WeekOfWindows:
-        rates = self.rates_of_week(quantile_ratio, int(days_apart) if self.num_days >= WEEK_DAYS else 1, without)
+        said = (quantile_ratio, int(days_apart) if self.num_days >= WEEK_DAYS else 1, without)
+        if said not in self.known_rates:
+            self.known_rates[said] = self.rates_of_week(*said)
+        rates = self.known_rates[said]
         needed = np.ceil(rates * (1 + spare_ratio) / service.planned_per_s - NONE_AT_ALL)
         machines = np.clip(needed, max(service.min_replicas, 1), max(service.max_replicas, 1)).astype(np.int64)
         return WeekOfWindows(machines, math.ceil(service.cold_start_s / MINUTE) * MINUTE, self.is_dated)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
+from gpufleet.ask.deploy.scaled import cost_words, said_of_scaling, scaling_of
 from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
@@ -18,6 +20,7 @@ from gpufleet.deploy.serving_copies import (
     MOST_GRACE_S,
     REACHED,
     SHARED_GIB,
+    Scaling,
     ServingCopies,
     disk_gib,
     node_labels,
@@ -25,10 +28,11 @@ from gpufleet.deploy.serving_copies import (
 )
 from gpufleet.deploy.target import Target
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import read_plan
+from gpufleet.inputs.plan_file import holds_scaling, read_plan, read_scaling
 from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import percent, usd_per_hour
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Launch
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import Deployment, MixPart, ServePlan
@@ -40,18 +44,24 @@ nobody can foresee."""
 BYTES_OF_A_PARAMETER = 2.0
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
+SCALED = "the law of scaling, with the plan"
+METRICS_FLAG = "--enable-metrics"
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan,
+    plan: str | PathLike[str] | ServePlan | FleetPlan | AutoscaleResult,
     to: str = "kubernetes",
     *,
     image: str | None = None,
+    timezone: str | None = None,
+    prometheus: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes or compose.
 
-    `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
+    `plan` is the file that `plan serve -o json` wrote, or `autoscale -o json`: then the law to take says how many
+    copies there are, in the trace's `timezone`, by what `prometheus` has read. `image` replaces that of the engine's
+    version.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -60,21 +70,31 @@ def deploy_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
+    read, scaled = plan_of(plan)
+    if scaled is None and not (timezone is None and prometheus is None):
+        raise UsageError("the plan is not scaled", expected="for --timezone and --prometheus, 'autoscale -o json'")
     groups = list(groups_of(read))
     names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
+    if scaled is not None:
+        scaling = scaling_of(scaled, timezone, prometheus, copies[0].engine, groups[0].engine_version)
+        copies = [scaled_copies(copies[0], groups[0], scaling)]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     machines = [bought(group.deployment) for group in groups]
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one)]
+    cost = sum(group.deployment.usd_per_hour for group in groups)
+    if scaled is not None:
+        d, playing = groups[0].deployment, scaled.recommended.mean_machines
+        machines, cost = [cost_words(scaled, scaling, d)], playing * d.price_per_instance_usd_per_hour
+        notes = [*said_of_scaling(scaled, scaling), *notes]
     answer = DeployedPlan(
         target=to,
         models=[group.model for group in groups],
         machines=machines,
-        usd_per_hour=sum(group.deployment.usd_per_hour for group in groups),
+        usd_per_hour=cost,
         files=files,
         steps=[DeployedStep(**step._asdict()) for step in target.steps(copies)],
         plan_hash=read.input_hash,
@@ -84,10 +104,50 @@ def deploy_plan(
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
-        DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
+        DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
     ]
-    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
+    asked = {
+        "plan": plan if isinstance(plan, (str, PathLike)) else None,
+        "to": to,
+        "image": image,
+        "timezone": timezone,
+        "prometheus": prometheus,
+    }
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
+
+
+def plan_of(
+    said: str | PathLike[str] | ServePlan | FleetPlan | AutoscaleResult,
+) -> tuple[ServePlan | FleetPlan, AutoscaleResult | None]:
+    """The plan to start, and how it is scaled where that is what was given."""
+    if isinstance(said, (ServePlan, FleetPlan)):
+        return said, None
+    if isinstance(said, AutoscaleResult) or holds_scaling(str(said)):
+        scaled = said if isinstance(said, AutoscaleResult) else read_scaling(str(said))
+        if scaled.plan is None:
+            raise UsageError("the law of scaling does not hold its plan", hint="Run autoscale again, with -o json.")
+        if not scaled.is_feasible:
+            raise Infeasible(
+                "no law keeps the target: there is nothing to start", hint="autoscale says which is nearest."
+            )
+        return scaled.plan, scaled
+    return read_plan(str(said), PLAN_AGAIN), None
+
+
+def scaled_copies(copies: ServingCopies, group: Group, scaling: Scaling) -> ServingCopies:
+    """Copies that come and go; their engine is told to count where it does not by itself."""
+    d = group.deployment
+    flags = engine_flags(d.engine, group.engine_version)
+    has_flag = d.engine == "sglang" and flags is not None and flags.flag_of(METRICS_FLAG) is not None
+    counting = [METRICS_FLAG] if has_flag and scaling.reads_metrics else []
+    fixed = scaling.least == scaling.most
+    return replace(
+        copies,
+        scaling=scaling,
+        arguments=[*copies.arguments, *counting],
+        replicas=scaling.least if fixed else copies.replicas,
+        machines=math.ceil(scaling.least / scaling.per_machine) if fixed else copies.machines,
+    )
 
 
 @dataclass(frozen=True, eq=False)
