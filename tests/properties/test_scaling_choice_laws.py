@@ -11,7 +11,7 @@ from tests.properties import scaling_checker as checker
 from tests.unit.simulate.scaled_services import small_service
 
 from gpufleet.domain.rate_curve import RateCurve
-from gpufleet.optimize.autoscale import PRESETS, Outcome, Settings, Traffic, played_laws, recommended
+from gpufleet.optimize.autoscale import PRESETS, Outcome, Settings, Traffic, played_laws, recommended, taken
 from gpufleet.simulate.tick_arrivals import draw_ticks
 from gpufleet.units import DAY, HOUR
 
@@ -104,3 +104,42 @@ def test_machines_for_the_peak_are_the_answer_only_where_nothing_cheaper_keeps_t
         assert best.meets_target
         assert all(row.replica_hours >= best.replica_hours for row in rows if row.meets_target)
         assert best.preset != "static" or not any(r.meets_target for r in rows if r.preset != "static")
+
+
+TWELVE = [(kind, seed) for seed in (1, 2, 3) for kind in ("steady", "weekly", "drifting", "flat")]
+MOST_OVER_ALL, KEPT_OF_TWELVE = 1.2, 10
+
+
+def drawn(kind: str, seed: int, num_days: int = 6) -> Traffic:
+    """Days of one of four kinds from a Monday on, with noise that lasts some hours."""
+    generator = np.random.default_rng(100 * seed + len(kind))
+    steps = np.arange(48 * num_days)
+    swing = 0.0 if kind == "flat" else 0.8
+    shape = 1 + swing * np.cos(2 * np.pi * (steps / 2 - 14) / 24)
+    if kind == "weekly":
+        shape *= np.where(steps // 48 % 7 >= 5, 0.5, 1.0)
+    if kind == "drifting":
+        shape *= 1 + 0.03 * steps / 48
+    noise = np.zeros(len(steps))
+    for step in range(1, len(steps)):
+        noise[step] = 0.8 * noise[step - 1] + 0.04 * generator.normal()
+    curve = RateCurve(0.0, 60 * shape * np.exp(noise), HOUR / 2)
+    return Traffic(small_service(300.0, tick_s=TICK_S, max_replicas=60), curve, draw_ticks(curve, TICK_S, generator))
+
+
+@pytest.mark.slow
+def test_what_is_taken_keeps_the_target_on_unseen_days_near_the_cheapest_law_of_all() -> None:
+    """Tuned on the first 60 %, scored on the rest: ten of twelve series, and so of those that every run plays."""
+    rows = []
+    for kind, seed in TWELVE[:: cases(6, 1)]:
+        traffic = drawn(kind, seed)
+        plays = played_laws(traffic, list(PRESETS.values()), is_searched=True)
+        best, cheapest = taken(plays, is_free=True), recommended(plays)
+        rest = best.days[traffic.num_tuned_days :]
+        ratio = best.replica_hours / cheapest.replica_hours
+        kept = float(rest.min()) >= TARGET and ratio <= MOST_OVER_ALL
+        rows.append((kept, kind, seed, best.preset, ratio))
+        assert PRESETS[best.preset].is_written
+        written = [row for row in plays if row.meets_target and PRESETS[row.preset].is_written]
+        assert best.replica_hours == min(row.replica_hours for row in written)
+    assert sum(row[0] for row in rows) >= KEPT_OF_TWELVE / len(TWELVE) * len(rows), rows

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from gpufleet.optimize.autoscale import LEARNING, OURS_TO_ZERO, PERFECT, PRESETS, Outcome, Traffic
 from gpufleet.records import dataclass
-from gpufleet.results.autoscale import PolicyPlay, Recommendation
-from gpufleet.simulate.scaling import Service
+from gpufleet.results.autoscale import MachinesFrom, PolicyPlay, Recommendation, Saving, ScalingWindow
+from gpufleet.simulate.scaling import Played
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, PERCENT
 
-AHEAD = frozenset({"seasonal-naive", "holt-winters", *LEARNING})
+AHEAD = frozenset({"seasonal-naive", "holt-winters", "cron-windows", "keda-cron-rate", *LEARNING})
 KNOWS = "the fewest machines of every tick, known before"
 
 
@@ -33,6 +35,7 @@ def play_result(outcome: Outcome, perfect_hours: float, prices: Prices) -> Polic
         policy=outcome.preset,
         title=preset.title if preset else KNOWS,
         source=preset.source if preset else "",
+        controller=preset.controller if preset else "",
         settings={name: value if value is None else float(value) for name, value in outcome.settings.items()},
         machine_hours=hours,
         gpu_hours=hours * prices.gpus,
@@ -57,14 +60,18 @@ def perfect_outcome(traffic: Traffic) -> Outcome:
     return Outcome(PERFECT, {}, traffic.perfect, traffic.service.target_ratio)
 
 
-def recommendation(best: Outcome, outcomes: Sequence[Outcome], service: Service) -> Recommendation:
+def recommendation(best: Outcome, outcomes: Sequence[Outcome], traffic: Traffic, prices: Prices) -> Recommendation:
     """What to set, in numbers."""
+    service, preset = traffic.service, PRESETS[best.preset]
+    week = traffic.week(best.settings) if preset.has_windows else None
     paid, static = best.played.paid, next((row for row in outcomes if row.preset == "static"), None)
     scales, why = to_zero(best, outcomes)
     ratio = best.settings.get("target_ratio")
     return Recommendation(
         policy=best.preset,
+        controller=preset.controller,
         is_tuned=best.is_tuned,
+        is_careful=best.is_careful,
         settings={name: value if value is None else float(value) for name, value in best.settings.items()},
         min_machines=int(paid.min()),
         max_machines=int(paid.max()),
@@ -73,7 +80,36 @@ def recommendation(best: Outcome, outcomes: Sequence[Outcome], service: Service)
         scales_to_zero=scales,
         why_zero=why,
         saved_ratio=0.0 if static is None else 1 - best.replica_hours / static.replica_hours,
+        windows=[]
+        if week is None
+        else [
+            ScalingWindow(days=[day + 1 for day in w.days], start_s=w.start_s, end_s=w.end_s, machines=w.machines)
+            for w in week.windows()
+        ],
+        least_in_windows=0 if week is None else week.least,
+        is_dated=traffic.learnt.is_dated,
+        machines=list(machines_over_time(best.played)),
+        could_save=saving(best, outcomes, prices),
     )
+
+
+def machines_over_time(played: Played) -> Iterator[MachinesFrom]:
+    """Machines from the beginning, and from each tick on at which their number changes."""
+    both = np.stack([played.paid, played.ready])
+    changes = np.flatnonzero(np.any(np.diff(both, axis=1), axis=0)) + 1
+    for tick in [0, *changes.tolist()]:
+        time_s = played.start_s + tick * played.tick_s
+        yield MachinesFrom(t_s=time_s, machines=int(played.paid[tick]), ready=int(played.ready[tick]))
+
+
+def saving(best: Outcome, outcomes: Sequence[Outcome], prices: Prices) -> Saving | None:
+    """The cheapest law that keeps the target too, where it is cheaper than what is recommended."""
+    other = min((row for row in outcomes if row.meets_target), key=lambda row: row.replica_hours, default=best)
+    if not best.meets_target or other.replica_hours >= best.replica_hours:
+        return None
+    controller, usd = PRESETS[other.preset].controller, other.replica_hours * prices.usd_per_hour
+    saved_ratio = 1 - other.replica_hours / best.replica_hours
+    return Saving(policy=other.preset, controller=controller, usd=usd, saved_ratio=saved_ratio)
 
 
 def to_zero(best: Outcome, outcomes: Sequence[Outcome]) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.envelope import in_full, sources_of
 from gpufleet.api.machine_notes import doubts_of_file
 from gpufleet.api.plan_files import notes_on_file
@@ -32,8 +33,8 @@ from gpufleet.optimize.autoscale import (
     autocorrelation,
     played_laws,
     preset_named,
-    recommended,
     refuse_service,
+    taken,
     undominated,
 )
 from gpufleet.questions.autoscale import AutoscaleRequest
@@ -71,7 +72,8 @@ def autoscale(
     bounds = Bounds(lead_s, asked.target, asked.min_machines, asked.max_machines, tick_s)
     traffic = traffic_of(held, curve_of(asked), bounds, asked.seed)
     outcomes = played_laws(traffic, presets_of(asked.policies), is_searched=not asked.documented)
-    result = result_of(asked, held, traffic, outcomes, start=start, tables=tables)
+    best = taken(outcomes, asked.policies is None)
+    result = result_of(asked, held, traffic, outcomes, best, start=start, tables=tables)
     of_plan = {"price_sources": sources_of([held.answer], tables), "grade": held.answer.grade}
     result = result.model_copy(update=of_plan)
     result = in_full(result, tables, asked)
@@ -79,7 +81,7 @@ def autoscale(
         return result
     from gpufleet.api.replayed_scaling import replayed_day
 
-    return result.model_copy(update={"replayed": replayed_day(held, recommended(outcomes), asked.seed, tables)})
+    return result.model_copy(update={"replayed": replayed_day(held, best, asked.seed, tables)})
 
 
 def curve_of(asked: AutoscaleRequest) -> RateCurve:
@@ -142,6 +144,7 @@ def result_of(
     held: ScaledPlan,
     traffic: Traffic,
     outcomes: Sequence[Outcome],
+    best: Outcome,
     *,
     start: ColdStartResult | None,
     tables: Catalog,
@@ -165,6 +168,8 @@ def result_of(
         mean_requests_per_s=traffic.curve.mean_rate_per_s,
         peak_requests_per_s=float(traffic.curve.rate_per_s.max()),
         daily_autocorrelation=autocorrelation(traffic.curve),
+        least_machines=traffic.service.min_replicas,
+        most_machines=traffic.service.max_replicas,
         cold_start_s=traffic.service.cold_start_s,
         cold_start=start,
         is_tuned=any(row.is_tuned for row in outcomes),
@@ -172,8 +177,9 @@ def result_of(
         plays=sorted(plays, key=by_worth),
         perfect=play_result(perfect, hours, prices),
         front=list(dict.fromkeys(row.preset for row in undominated(outcomes))),
-        recommendation=recommendation(recommended(outcomes), outcomes, traffic.service),
+        recommendation=recommendation(best, outcomes, traffic, prices),
         notes=[*doubts_of_file(held.answer, tables), *notes_of(held, traffic)],
+        plan=held.plan.with_basis() if isinstance(held.plan, ServeAnswer) else held.plan,
     )
 
 
@@ -197,6 +203,7 @@ def machine_result(held: ScaledPlan, service: Service) -> ScaledMachine:
         layout=d.layout,
         requests_per_s_planned=service.planned_per_s,
         requests_per_s_sustained=service.replica.sustained_per_s,
+        requests_planned=service.planned_batch,
     )
 
 

@@ -36,13 +36,15 @@ VERSION_WORDS = ("engine_version", "engine-version")
 class Group:
     """Equal copies of one model that a plan advises to rent.
 
-    They stand on `machines`, the `pool`-th of the plan, alone or with others of the same pool. `shares` are those of
+    `service` is whose requests they answer with others of the same: a model, told apart where it is served twice. They
+    stand on `machines`, the `pool`-th of the plan, alone or with others of the same pool. `shares` are those of
     the model's requests that they get, by the longest prompt in tokens; None: of any length. `requests_per_s` is what
     they get in all, `usd_per_hour` their part of what the machines cost, by GPUs. `objectives` and mean tokens are of
     the model.
     """
 
     name: str
+    service: str
     model: str
     num_parameters: int
     objectives: Mapping[str, float]
@@ -85,10 +87,16 @@ def groups_of(plan: Rented, what: str = "deployed") -> list[Group]:
         return paid_by_gpus(groups_of_mix(plan))
     refuse_unrentable(plan, what)
     plans, shared = (plan.plans, plan.shared) if isinstance(plan, FleetPlan) else ([plan], [])
-    held = {tenant.plan: (pool, tenant) for pool in shared for tenant in pool.tenants}
-    alone = [rented for number, one in enumerate(plans) if number not in held for rented in groups_alone(one)]
+    services = services_of([one.model for one in plans])
+    held = {tenant.plan for pool in shared for tenant in pool.tenants}
+    alone = [
+        replace(rented, service=services[number])
+        for number, one in enumerate(plans)
+        if number not in held
+        for rented in groups_alone(one)
+    ]
     tenants = [
-        group_of(plans[tenant.plan], tenant_of(plans[tenant.plan], pool, tenant), EVERYTHING, shared_pool(pool), at)
+        replace(tenant_group(plans[tenant.plan], pool, tenant, at), service=services[tenant.plan])
         for at, pool in enumerate(shared)
         for tenant in pool.tenants
     ]
@@ -115,6 +123,20 @@ def told_apart(groups: Sequence[Group]) -> Iterator[Group]:
 def gpus_of(group: Group) -> int:
     """GPUs of all copies."""
     return group.deployment.replicas * group.deployment.gpus_per_replica
+
+
+def services_of(models: Sequence[str]) -> list[str]:
+    """A name for each service: its model, with a number where that is served twice.
+
+    >>> services_of(["a", "b", "a"])
+    ['a-1', 'b', 'a-3']
+    """
+    return [model if models.count(model) == 1 else f"{model}-{number}" for number, model in enumerate(models, 1)]
+
+
+def tenant_group(plan: ServePlan, pool: SharedDeployment, tenant: TenantPlan, at: int) -> Group:
+    """Copies on machines that are shared."""
+    return group_of(plan, tenant_of(plan, pool, tenant), EVERYTHING, shared_pool(pool), at)
 
 
 def refuse_unrentable(plan: ServePlan | FleetPlan, what: str) -> None:
@@ -149,6 +171,7 @@ def group_of(
     """A deployment of a plan as a group."""
     return Group(
         name=plan.model,
+        service=plan.model,
         model=plan.model,
         num_parameters=plan.num_parameters,
         objectives=plan.objectives,
@@ -209,11 +232,13 @@ def groups_of_mix(mix: FleetMix) -> Iterator[Group]:
     """The rows of copies of a mix, on the machines of the mix, with the requests that are sent to each."""
     if not mix.copies:
         raise Infeasible("the mix serves nothing", hint="The mix says why.")
+    services = services_of([service.model for service in mix.services])
     for number, copies in enumerate(mix.copies):
         service, machines = mix.services[copies.service], mix.machines[copies.machines]
         of_service = [at for at, other in enumerate(mix.copies) if other.service == copies.service]
         yield Group(
             name=service.model if len(of_service) == 1 else f"{service.model}-{of_service.index(number) + 1}",
+            service=services[copies.service],
             model=service.model,
             num_parameters=service.num_parameters,
             objectives=service.objectives,

@@ -34,8 +34,9 @@ def autoscale(
 ) -> int:
     """What each law of scaling costs under a day's or a week's traffic, and which keeps enough requests in time.
 
-    Laws: hpa, hpa-rate, keda-queue, keda-kv, keda-zero, wva, skyserve, utilisation, queue-depth, schedule, static,
-    seasonal-naive, holt-winters, and our own predictive and predictive-zero.
+    Laws: hpa, hpa-rate, keda-rate, keda-cron-rate, cron-windows, keda-queue, keda-kv, keda-zero, schedule and static,
+    of which the cheapest that keeps the target is recommended; wva, skyserve, utilisation, queue-depth,
+    seasonal-naive, holt-winters, and our own predictive and predictive-zero, recommended where --policy names them.
     """
     from gpufleet.api.autoscaling import autoscale as play_laws
     from gpufleet.catalog.load import load_catalog

@@ -15,8 +15,16 @@ app = verb()
 
 PlanArgument = Annotated[
     str,
-    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve' or 'mix' wrote with -o json."),
+    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve', 'mix' or 'autoscale' wrote with -o json."),
     FileUse.READ,
+]
+ZoneOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--timezone", metavar="ZONE", help="Of the trace that autoscale read: Europe/Berlin; default UTC."),
+]
+PrometheusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--prometheus", metavar="URL", help="Where the cluster's Prometheus answers those who scale."),
 ]
 TargetOption = Annotated[
     str, typer.Option("--to", metavar="TARGET", help="kubernetes, eksctl, terraform-ecs, or compose for one machine.")
@@ -50,6 +58,8 @@ def deploy(
     force: ForceOption = False,
     image: ImageOption = None,
     router: RouterOption = None,
+    timezone: ZoneOption = None,
+    prometheus: PrometheusOption = None,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -62,7 +72,15 @@ def deploy(
     from gpufleet.cli.deployed_folder import differences, write_folder
     from gpufleet.report.output_stream import say
 
-    found = deploy_plan(plan, to, image=image, router=router, catalog=load_catalog(catalog_dir))
+    found = deploy_plan(
+        plan,
+        to,
+        image=image,
+        router=router,
+        timezone=timezone,
+        prometheus=prometheus,
+        catalog=load_catalog(catalog_dir),
+    )
     if diff is not None:
         say(differences(found, diff))
         return 0

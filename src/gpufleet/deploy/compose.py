@@ -51,7 +51,7 @@ def compose_files(copies: Copies) -> Iterator[Written]:
     """`compose.yaml`, the routers' configurations, and the options that engines read beside it."""
     every = containers(copies)
     names = router_names(copies)
-    fronts = {names[model] if len(names) > 1 else "router": groups for model, groups in routed(copies).items()}
+    fronts = {names[each] if len(names) > 1 else "router": groups for each, groups in routed(copies).items()}
     services = {each.name: service(each, options_path(copies, each.copies)) for each in every}
     for at, (name, groups) in enumerate(fronts.items()):
         services[name] = router_service(name, ROUTER_PORT + at, [each for each in every if each.copies in groups])
@@ -60,7 +60,9 @@ def compose_files(copies: Copies) -> Iterator[Written]:
     for name, groups in fronts.items():
         pools = pools_of(groups, lambda one: [backend(each) for each in every if each.copies is one])
         router = Router(name, groups[0].routing or "", pools, max(one.grace_s for one in groups))
-        yield Written(config_file(name), haproxy(router), f"how requests of {groups[0].model} are dealt out (HAProxy)")
+        yield Written(
+            config_file(name), haproxy(router), f"how requests of {groups[0].service} are dealt out (HAProxy)"
+        )
     for one in copies:
         if one.options is not None:
             yield Written(options_path(copies, one), one.options, "the options of the engine")
@@ -156,10 +158,10 @@ def escaped(words: Any) -> list[str]:
 
 def compose_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
-    fronts = [groups[0].model for groups in routed(copies).values()]
+    fronts = list(routed(copies))
     alone = [each for each in containers(copies) if each.copies.routing is None]
     ways = [
-        *((ROUTER_PORT + at, model) for at, model in enumerate(fronts)),
+        *((ROUTER_PORT + at, service) for at, service in enumerate(fronts)),
         *((each.port, each.name) for each in alone),
     ]
     return [
@@ -172,7 +174,9 @@ def compose_steps(copies: Copies) -> list[Step]:
 
 
 def one_machine(copies: Copies) -> str | None:
-    """Why Compose cannot hold them: it knows of one machine."""
+    """Why Compose cannot hold them: it knows of one machine, and starts what it is told."""
+    if any(one.scaling is not None for one in copies):
+        return "copies that come and go"
     machines = sum({one.pool: one.machines for one in copies}.values())
     return None if machines == 1 else f"{machines} machines"
 

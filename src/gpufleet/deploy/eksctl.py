@@ -36,7 +36,7 @@ def eksctl_files(copies: Copies) -> list[Written]:
 
 
 def nodes(pool: Copies) -> dict[str, Any]:
-    """As many nodes as the plan rents, kept for pods that ask for a GPU; disks in GiB and MiB/s."""
+    """As many nodes as copies need, for pods that ask for a GPU; disks in GiB and MiB/s."""
     copies = pool[0]
     spot = {"spot": True} if is_spot(copies) else {}
     return {
@@ -44,9 +44,9 @@ def nodes(pool: Copies) -> dict[str, Any]:
         "amiFamily": "AmazonLinux2023",
         "instanceTypes": [copies.instance],
         **spot,
-        "desiredCapacity": copies.machines,
-        "minSize": copies.machines,
-        "maxSize": copies.machines,
+        "desiredCapacity": min(max(copies.machines, copies.least_machines), copies.most_machines),
+        "minSize": copies.least_machines,
+        "maxSize": copies.most_machines,
         "volumeSize": root_disk_gib(pool),
         "volumeType": "gp3",
         "volumeThroughput": DISK_MIB_PER_S,

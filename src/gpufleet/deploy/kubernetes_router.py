@@ -30,19 +30,19 @@ DIGEST = "gpufleet/config"
 
 
 def routers(copies: Copies) -> Iterator[Written]:
-    """A file for the router of each model that has one."""
+    """A file for the router of each service that has one."""
     names = router_names(copies)
-    for model, groups in routed(copies).items():
-        name = names[model]
+    for service, groups in routed(copies).items():
+        name = names[service]
         router = Router(name, groups[0].routing or "", pools_of(groups, backend), max(g.grace_s for g in groups))
         file = f"manifests/{name}.yaml"
-        yield Written(file, yaml_documents(router_objects(router)), f"the router of {model} (HAProxy)")
+        yield Written(file, yaml_documents(router_objects(router)), f"the router of {service} (HAProxy)")
 
 
 def router_names(copies: Copies) -> dict[str, str]:
-    """By model: its router, as short as a label has to be."""
+    """By service: its router, as short as a label has to be."""
     names = distinct_names(routed(copies), label_name, MOST_OF_A_LABEL)
-    return {model: f"{name}-front" for model, name in names.items()}
+    return {service: f"{name}-front" for service, name in names.items()}
 
 
 def backend(group: ServingCopies) -> list[Backend]:
@@ -53,7 +53,7 @@ def backend(group: ServingCopies) -> list[Backend]:
             name=group.name,
             host=host,
             port=group.reached.port,
-            copies=group.replicas,
+            copies=group.most,
             requests_per_s=group.requests_per_s,
             most_requests=group.most_requests,
             share_ratio=1.0,

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpufleet.deploy.autoscalers import autoscaler_files, scaler_of, scaler_steps
 from gpufleet.deploy.kubernetes_router import (
     NAME,
     NAMESPACE,
@@ -36,8 +37,10 @@ def manifests(copies: ServingCopies) -> Iterator[Written]:
         yield manifest("options", options(copies), "the options of the engine (ConfigMap)")
     yield manifest("deployment", deployment(copies), "the copies (Deployment)")
     yield manifest("service", service(copies), "their address (Service)")
-    if copies.replicas > 1:
+    if copies.most > 1:
         yield manifest("disruption", disruption(copies), "one copy at a time leaves a node (PodDisruptionBudget)")
+    if copies.scaling is not None:
+        yield from autoscaler_files(copies, copies.scaling, metadata(copies))
 
 
 def manifest(name: str, content: object, what: str) -> Written:
@@ -56,14 +59,18 @@ def metadata(copies: ServingCopies, name: str | None = None) -> dict[str, Any]:
 
 
 def deployment(copies: ServingCopies) -> dict[str, Any]:
-    """Copies that are replaced one by one in place: there is no GPU for one more beside them."""
+    """Copies that are replaced one by one in place: there is no GPU for one more beside them.
+
+    How many there are is left to what scales them, where anything does.
+    """
+    number = {"replicas": copies.replicas} if scaler_of(copies) is None else {}
     rolling = {"maxSurge": 0, "maxUnavailable": 1}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata(copies),
         "spec": {
-            "replicas": copies.replicas,
+            **number,
             "progressDeadlineSeconds": copies.start_s + LEAVING_S + copies.grace_s + STOPPING_S,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
             "selector": {"matchLabels": {NAME: copies.name}},
@@ -173,6 +180,7 @@ def kubernetes_steps(copies: Copies) -> list[Step]:
         ),
         Step(f"kubectl -n {NAMESPACE} apply -R -f manifests", "starts them"),
         *(rollout(one) for one in copies),
+        *(step for one in copies for step in scaler_steps(one)),
         *(way_in(name, port) for port, name in enumerate(addresses(copies), 8080)),
         Step("curl localhost:8080/v1/models", "names the model, from another terminal"),
         Step(f"kubectl delete namespace {NAMESPACE}", "takes all down; the machines cost on until you give them back"),
@@ -185,12 +193,12 @@ def node_steps(pool: Sequence[ServingCopies]) -> Iterator[Step]:
     first = pool[0]
     [(key, value)] = first.node_labels.items()
     if key == OWN_LABEL:
-        marks = f"marks a node of that machine type; {first.machines} in all"
+        marks = f"marks a node of that machine type; {machines_words(first)} in all"
         yield Step(f"kubectl label node NODE {key}={value}", marks)
     gpus = first.gpu_resource.replace(".", r"\.")
     columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
     each = sum(one.gpus * one.per_machine for one in pool)
-    needed = f"nodes of that type; needed: {first.machines}, with {each} under GPUS"
+    needed = f"nodes of that type; needed: {machines_words(first)}, with {each} under GPUS"
     yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
 
 
@@ -203,6 +211,13 @@ def way_in(name: str, port: int) -> Step:
     """What brings a service to this machine."""
     forward = f"kubectl -n {NAMESPACE} port-forward service/{name} {port}:80"
     return Step(forward, f"a way in to {name}, from this machine alone")
+
+
+def machines_words(copies: ServingCopies) -> str:
+    """How many machines there have to be."""
+    if copies.least_machines == copies.most_machines:
+        return str(copies.least_machines)
+    return f"{copies.least_machines} to {copies.most_machines}, which a node autoscaler adds"
 
 
 def rollout(copies: ServingCopies) -> Step:

@@ -57,7 +57,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Router:
-    """What deals out the requests of one model: pools from the shortest prompts to the longest."""
+    """What deals out the requests of one service: pools from the shortest prompts to the longest."""
 
     name: str
     routing: str
@@ -66,11 +66,11 @@ class Router:
 
 
 def routed(copies: Sequence[ServingCopies]) -> dict[str, list[ServingCopies]]:
-    """The groups of each model that a router stands before, by the model."""
+    """The groups of each service that a router stands before, by the service."""
     found: dict[str, list[ServingCopies]] = {}
     for one in copies:
         if one.routing is not None:
-            found.setdefault(one.model, []).append(one)
+            found.setdefault(one.service, []).append(one)
     return found
 
 

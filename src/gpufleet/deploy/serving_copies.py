@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
+from gpufleet.domain.engine_metrics import EngineMetric
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
@@ -60,21 +62,72 @@ REACHED = {
 /prometheus/metrics with return_perf_metrics (NVIDIA/TensorRT-LLM pull/5785)."""
 
 
+@dataclass(frozen=True)
+class ScaledWindow:
+    """Copies from `start_s` to `end_s` after midnight, on days of the week from Monday = 1 on."""
+
+    days: tuple[int, ...]
+    start_s: float
+    end_s: float
+    copies: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How many copies there are: between `least` and `most`, by what a law reads; None where it does not read it.
+
+    Windows are of `timezone` and start `lead_s` early. `in_flight` requests run or wait per copy on average;
+    `rate_per_s` requests come per copy over `rate_window_s`, with those that wait as if they came within `drain_s`;
+    `waiting` requests wait per copy, `kv_ratio` of its KV cache is in use. Fewer copies after `down_window_s` that
+    wanted no more, none after `cooldown_s` where `least` is none. `fallback` copies where nothing can be read;
+    `metrics` are those of the engine's version, by what they measure.
+    """
+
+    law: str
+    controller: str
+    least: int
+    most: int
+    per_machine: int
+    fallback: int
+    windows: tuple[ScaledWindow, ...] = ()
+    lead_s: float = 0.0
+    timezone: str = "UTC"
+    in_flight: float | None = None
+    rate_per_s: float | None = None
+    rate_window_s: float = 0.0
+    drain_s: float | None = None
+    waiting: float | None = None
+    kv_ratio: float | None = None
+    down_window_s: float = 0.0
+    poll_s: float = 15.0
+    cooldown_s: float = 300.0
+    prometheus: str = ""
+    metrics: Mapping[str, EngineMetric] = field(default_factory=dict)
+
+    @property
+    def reads_metrics(self) -> bool:
+        """Whether it asks Prometheus."""
+        return any(limit is not None for limit in (self.in_flight, self.rate_per_s, self.waiting, self.kv_ratio))
+
+
 @dataclass(frozen=True, eq=False)
 class ServingCopies:
     """`replicas` equal copies, `per_machine` on each of `machines`, as any tool starts them.
 
-    Groups of one `pool` share its machines; the GPUs of this one begin at `first_gpu` there.
+    Groups of one `service` answer its requests together. Groups of one `pool` share its machines; the GPUs of this one
+    begin at `first_gpu` there.
 
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
     the machine's own are not known; `vcpus` are all of a machine. `start_s` is how long a start may take, `grace_s` how
     long one that is told to stop may answer what it has begun. `options` is a file that the command reads, by
     `options_file`. `usd_per_hour` is of all machines; `requests_per_s` is what a copy carries, `most_requests` how many
     it answers at once. `shares` are those of the model's requests that all copies of the group get, by the longest
-    prompt in tokens; None: of any length. A router deals them out by `routing`; None: there is none.
+    prompt in tokens; None: of any length. A router deals them out by `routing`; None: there is none. `scaling` says how
+    many there are where that changes; None: `replicas` at any time.
     """
 
     name: str
+    service: str
     model: str
     engine: str
     image: str
@@ -107,6 +160,22 @@ class ServingCopies:
     routing: str | None = None
     options_file: str | None = None
     options: str | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def most(self) -> int:
+        """The most copies that there are at any time."""
+        return self.replicas if self.scaling is None else self.scaling.most
+
+    @property
+    def least_machines(self) -> int:
+        """The fewest machines at any time."""
+        return self.machines if self.scaling is None else math.ceil(self.scaling.least / self.per_machine)
+
+    @property
+    def most_machines(self) -> int:
+        """The most machines at any time."""
+        return self.machines if self.scaling is None else math.ceil(self.scaling.most / self.per_machine)
 
     @property
     def share_ratio(self) -> float:
@@ -116,7 +185,7 @@ class ServingCopies:
     @property
     def per_machine(self) -> int:
         """Copies on one machine."""
-        return math.ceil(self.replicas / self.machines)
+        return self.scaling.per_machine if self.scaling is not None else math.ceil(self.replicas / self.machines)
 
     @property
     def gpu_resource(self) -> str:

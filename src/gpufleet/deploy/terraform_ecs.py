@@ -24,7 +24,6 @@ NAMED = (
 NETWORKS = "alltrue([for cidr in var.allowed_cidrs : can(cidrhost(cidr, 0))])"
 GPU_IMAGE = "/aws/service/ecs/optimized-ami/amazon-linux-2023/gpu/recommended/image_id"
 """docs.aws.amazon.com/AmazonECS, "Retrieving Amazon ECS-optimized Linux AMI metadata"."""
-ROUNDING = 1e-6
 MOST_OF_A_WEIGHT = 999
 """Shares of a load balancer's listener are whole numbers up to this (API_TargetGroupTuple)."""
 AGENT = {
@@ -176,13 +175,11 @@ def asked_ports(copies: Copies) -> tuple[int, int]:
 
 
 def services_of(copies: Copies) -> list[list[ServingCopies]]:
-    """Groups that serve the same requests: those in a row whose shares add up to all."""
-    found: list[list[ServingCopies]] = []
+    """Groups that serve the same requests."""
+    found: dict[str, list[ServingCopies]] = {}
     for one in copies:
-        if not found or sum(other.share_ratio for other in found[-1]) > 1 - ROUNDING:
-            found.append([])
-        found[-1].append(one)
-    return found
+        found.setdefault(one.service, []).append(one)
+    return list(found.values())
 
 
 def terraform_steps(copies: Copies) -> Iterator[Step]:
@@ -218,7 +215,9 @@ def terraform_steps(copies: Copies) -> Iterator[Step]:
 
 
 def refusal(copies: Copies) -> str | None:
-    """Why ECS cannot hold copies: machines that cannot be rented, or that models share, or prompts that go apart."""
+    """Why ECS cannot hold copies: they come and go, share machines, get some lengths alone, or cannot be rented."""
+    if any(one.scaling is not None for one in copies):
+        return "copies that come and go"
     if any(len(pool) > 1 for pool in by_pool(copies)):
         return "models that share machines"
     if any(len(one.shares) > 1 for one in copies):

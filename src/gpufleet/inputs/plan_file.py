@@ -16,6 +16,7 @@ from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
 from gpufleet.files import is_file, read_start
 from gpufleet.inputs.json_text import read_json
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.encoders import EncoderBatchPlan
 from gpufleet.results.fleet import FleetPlan
@@ -30,6 +31,7 @@ from gpufleet.units import MB
 WHAT, LARGEST_BYTES = "a plan", 20 * MB
 PLAN_AGAIN = "--edited plans its question again."
 EXPECTED = "what 'gpufleet plan serve ... -o json' writes of models that write"
+SCALING, EXPECTED_OF_SCALING = "an answer of autoscale", "what 'gpufleet autoscale ... -o json' writes"
 JOB, PLAN_JOB_AGAIN = "a plan of a job", "Plan the job again, with -o json."
 OF_JOBS = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json"
 OF_ANY = f"{OF_JOBS}, or 'plan serve'"
@@ -38,7 +40,9 @@ OF_MIXES = {"services", "routes", "copies"}
 ANSWERED = b'"schema_version"'
 OF_TRAINING, OF_ENCODERS = "num_trained_parameters", "inputs_per_request"
 OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
+OF_SCALING, SCALE_AGAIN = frozenset({"plays", "recommendation", "machine"}), "Run autoscale again, with -o json."
 OTHER_ANSWERS = {
+    ("laws of scaling", "AutoscaleResult"): OF_SCALING,
     ("the plan of a training run", "TrainingPlan"): {"deadline_s", "num_trained_parameters"},
     ("a fit of training", "TrainingFit"): {"largest", "num_trained_parameters"},
     ("the plan of an encoder's batch job", "EncoderBatchPlan"): {"deadline_s", "unit"},
@@ -81,6 +85,29 @@ def read_mix(path: str | Path) -> FleetMix:
         return FleetMix.model_validate(content)
     except ValidationError as error:
         raise not_valid(path, MIX, error, OF_MIX) from error
+
+
+def holds_scaling(path: str | Path) -> bool:
+    """Whether a file holds laws of scaling; what holds none is left to its reader."""
+    content = read_json(path, WHAT, LARGEST_BYTES, EXPECTED)
+    return isinstance(content, dict) and content.keys() >= OF_SCALING
+
+
+def read_scaling(path: str | Path) -> AutoscaleResult:
+    """Laws of scaling that `autoscale -o json` wrote, with their plan; a file that was edited is refused."""
+    content = read_json(path, SCALING, LARGEST_BYTES, EXPECTED_OF_SCALING)
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise UsageError(f"{str(path)!r} is not {SCALING}", expected=EXPECTED_OF_SCALING)
+    of_this_form(path, SCALING, content)
+    content.pop(CURRENCY_KEY, None)
+    refuse_edited(str(path), content, SCALE_AGAIN)
+    try:
+        found = AutoscaleResult.model_validate(content)
+    except ValidationError as error:
+        raise not_valid(path, SCALING, error, EXPECTED_OF_SCALING) from error
+    if found.plan is not None:
+        refuse_contradictions(str(path), found.plan, SCALE_AGAIN)
+    return found
 
 
 def read_job_plan(path: str | Path, expected: str = OF_ANY) -> TrainingPlan | BatchPlan | EncoderBatchPlan:

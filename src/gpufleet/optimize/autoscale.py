@@ -18,6 +18,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
+from gpufleet.simulate.keda_policies import CronWindows, KedaRate
 from gpufleet.simulate.perfect import perfect_play
 from gpufleet.simulate.predictive import Forecasting, Predictive
 from gpufleet.simulate.scaling import NONE_AT_ALL, Bound, Played, Policy, Service, play, play_within
@@ -32,6 +33,7 @@ from gpufleet.simulate.scaling_policies import (
     Utilisation,
     Wva,
 )
+from gpufleet.simulate.week_of_windows import Clocked, HeldOut, Learnt, WeekOfWindows
 from gpufleet.units import DAY, HOUR, MINUTE
 
 Settings = Mapping[str, float | None]
@@ -40,6 +42,12 @@ PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-zero
 MOST_TICKS, ROOM_RATIO = 2_000_000, 2.0
 TUNED_RATIO, LEAST_DAYS_TO_JUDGE = 0.6, 3
 ROUNDING_RATIO = 1e-6
+SPARED_RATIO = 0.5
+"""Of the misses that the target allows, what careful settings leave unused on the days that they are searched on: other
+days are worse. A judgement."""
+HPA, KEDA_SCALER, FIXED = "HorizontalPodAutoscaler", "KEDA", "Deployment"
+WRITTEN = frozenset({HPA, KEDA_SCALER, FIXED})
+"""Controllers whose objects `gpufleet deploy` writes."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,7 @@ class Preset:
     """A law with its documented settings, the values that are tried of each, and where it is documented.
 
     A setting without a value of its own takes what the service needs at its peak: as many as static machines would be.
+    `controller` is what runs it as it is played; nothing where none does.
     """
 
     name: str
@@ -55,10 +64,24 @@ class Preset:
     settings: Mapping[str, float | None]
     grid: Mapping[str, Sequence[float | None]]
     source: str
+    controller: str = ""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a controller runs it whose objects `gpufleet deploy` writes."""
+        return self.controller in WRITTEN
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether it goes by windows of the week that are learnt."""
+        return bool(self.settings.keys() & set(OF_WINDOWS))
 
     def made(self, traffic: Traffic, settings: Settings) -> Policy:
         """The law at the beginning of its work; numbers that count are whole."""
-        return self.law(traffic.service, **settings)
+        if not self.has_windows:
+            return self.law(traffic.service, **settings)
+        own = {name: value for name, value in settings.items() if name not in OF_WINDOWS}
+        return self.law(traffic.service, windows=traffic.windows(settings), **own)
 
     def first_settings(self, traffic: Traffic) -> dict[str, float | None]:
         """As documented, where that says it."""
@@ -75,11 +98,17 @@ class Preset:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """A service and the requests of every tick, drawn from a curve."""
+    """A service and the requests of every tick, drawn from a curve.
+
+    `history` is what windows are learnt from: the days that settings are searched on. While they are searched a day is
+    held out of what it is played with (`is_searched`).
+    """
 
     service: Service
     curve: RateCurve
     arrivals: FloatArray
+    history: Learnt | None = None
+    is_searched: bool = False
 
     @property
     def initial(self) -> int:
@@ -113,9 +142,28 @@ class Traffic:
         """What somebody would run who knows what comes."""
         return perfect_play(self.service, self.arrivals, self.curve.start_s)
 
+    @cached_property
+    def learnt(self) -> Learnt:
+        """What windows are learnt from."""
+        ticks = None if self.num_tuned_days is None else round(self.num_tuned_days * DAY / self.service.tick_s)
+        return self.history or Learnt.of(self.arrivals[:ticks], self.service.tick_s, self.curve.start_s)
+
+    def week(self, settings: Settings) -> WeekOfWindows:
+        """The week that a law of windows goes by."""
+        return self.learnt.week(self.service, *(float(settings.get(name) or 0.0) for name in OF_WINDOWS))
+
+    def windows(self, settings: Settings) -> Clocked:
+        """The same; while settings are searched, for each day what the others teach."""
+        if not self.is_searched:
+            return self.week(settings)
+        said = (float(settings.get(name) or 0.0) for name in OF_WINDOWS)
+        found: HeldOut = self.learnt.held_out(self.service, *said)
+        return found
+
     def first(self, num_days: int) -> Traffic:
-        """The first days of it, of the same curve."""
-        return replace(self, arrivals=self.arrivals[: round(num_days * DAY / self.service.tick_s)])
+        """The first days of it, of the same curve; windows are those of all that was to be learnt from."""
+        arrivals = self.arrivals[: round(num_days * DAY / self.service.tick_s)]
+        return replace(self, arrivals=arrivals, history=self.learnt)
 
     def played(self, policy: Policy) -> Played:
         """The law against all ticks."""
@@ -148,6 +196,7 @@ class Outcome:
     """A law with its settings, and how it did.
 
     `num_tried` settings were searched where it is tuned, on the first `num_tuned_days`; None: on all that was played.
+    Careful ones leave `SPARED_RATIO` of the misses that the target allows unused there.
     """
 
     preset: str
@@ -157,6 +206,7 @@ class Outcome:
     num_tried: int = 1
     is_tuned: bool = False
     num_tuned_days: int | None = None
+    is_careful: bool = False
 
     @cached_property
     def days(self) -> FloatArray:
@@ -198,7 +248,11 @@ class Outcome:
     @property
     def meets_target(self) -> bool:
         """Whether every day keeps the target."""
-        return self.worst_day >= self.target_ratio - NONE_AT_ALL
+        return self.spares(0.0)
+
+    def spares(self, spared_ratio: float) -> bool:
+        """Whether every day keeps the target and leaves so much of the misses that it allows unused."""
+        return self.worst_day >= 1 - (1 - self.target_ratio) * (1 - spared_ratio) - NONE_AT_ALL
 
 
 def kept_by(played: Played, span_s: float) -> FloatArray:
@@ -213,53 +267,87 @@ def kept_by(played: Played, span_s: float) -> FloatArray:
 
 
 PEAKS = frozenset({"replicas", "day", "max_replicas"})
+OF_WINDOWS = ("quantile_ratio", "days_apart", "spare_ratio")
+"""Settings of windows in the order of `Learnt.week`: which rate of an hour, how many kinds of days, machines beyond."""
 K8S, KEDA = "kubernetes.io horizontal-pod-autoscale", "keda.sh scaledobject-spec"
 DOWN_S, TARGETS = (0.0, 60.0, 300.0, 900.0), (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 KEDA_GRID = {"waiting": (2.0, 5.0, 10.0, 30.0), "down_window_s": (60.0, 300.0, 900.0)}
 KV_GRID = {**KEDA_GRID, "kv_ratio": (0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6)}
+RATE_GRID = {
+    "target_ratio": (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0),
+    "drain_s": (30.0, 120.0),
+    "down_window_s": (0.0, 300.0, 900.0),
+}
+
+
+def cron_windows(service: Service, windows: Clocked) -> Policy:
+    """Machines by the clock alone, as a law of any service."""
+    return CronWindows(windows)
+
+
 PRESETS = {
     preset.name: preset
     for preset in (
         Preset(
             "hpa", "Kubernetes HPA, requests in flight", Hpa,
-            {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S}, K8S,
+            {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S}, K8S, HPA,
         ),
         Preset(
             "hpa-rate", "HPA on requests per second", HpaRate,
             {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S},
-            "keda.sh scalers/prometheus",
+            "keda.sh scalers/prometheus", KEDA_SCALER,
+        ),
+        Preset(
+            "keda-rate", "KEDA on requests per second and those that wait", KedaRate,
+            {"target_ratio": 0.8, "drain_s": 60.0, "down_window_s": 300.0}, RATE_GRID,
+            "keda.sh scalers/prometheus", KEDA_SCALER,
+        ),
+        Preset(
+            "keda-cron-rate", "KEDA by windows of the week, and as keda-rate", KedaRate,
+            {"quantile_ratio": 0.5, "days_apart": 7.0, "target_ratio": 0.8, "drain_s": 60.0, "down_window_s": 300.0},
+            {"quantile_ratio": (0.1, 0.5, 0.9), "days_apart": (1.0, 7.0), "target_ratio": (0.8, 0.9, 1.0),
+             "down_window_s": (0.0, 900.0)},
+            "keda.sh scalers/cron", KEDA_SCALER,
+        ),
+        Preset(
+            "cron-windows", "windows of the week, a forecast by the clock", cron_windows,
+            {"quantile_ratio": 0.9, "days_apart": 7.0, "spare_ratio": 0.1},
+            {"quantile_ratio": (0.75, 0.9, 1.0), "days_apart": (1.0, 2.0, 7.0), "spare_ratio": (0.0, 0.1, 0.2, 0.4)},
+            "keda.sh scalers/cron", KEDA_SCALER,
         ),
         Preset(
             "keda-queue", "KEDA of vLLM's production stack: 5 wait", Keda,
             {"waiting": 5.0, "kv_ratio": None, "poll_s": 15.0, "cooldown_s": 360.0, "down_window_s": 300.0}, KEDA_GRID,
-            "github vllm-project/production-stack",
+            "github vllm-project/production-stack", KEDA_SCALER,
         ),
         Preset(
             "keda-kv", "KEDA of llm-d: KV cache 60 %, 30 wait", Keda,
             {"waiting": 30.0, "kv_ratio": 0.6, "poll_s": 15.0, "cooldown_s": 300.0, "down_window_s": 300.0}, KV_GRID,
-            "github llm-d pull 1517",
+            "github llm-d pull 1517", KEDA_SCALER,
         ),
         Preset(
             "keda-zero", "KEDA to zero: 5 wait, none after 300 s", Keda,
             {"waiting": 5.0, "kv_ratio": None, "poll_s": 30.0, "cooldown_s": 300.0, "down_window_s": 300.0,
-             "min_replicas": 0}, {**KEDA_GRID, "cooldown_s": (300.0, 1800.0)}, KEDA,
+             "min_replicas": 0}, {**KEDA_GRID, "cooldown_s": (300.0, 1800.0)}, KEDA, KEDA_SCALER,
         ),
         Preset(
             "wva", "llm-d WVA, saturation", Wva,
             {"kv_threshold": 0.8, "queue_threshold": 5.0, "kv_spare": 0.1, "queue_spare": 3.0},
             {"kv_threshold": (0.08, 0.1, 0.15, 0.2, 0.3, 0.8), "kv_spare": (0.01, 0.02, 0.04, 0.1),
              "queue_spare": (1.0, 3.0, 4.5)}, "github llm-d-workload-variant-autoscaler docs/saturation-analyzer.md",
+            "llm-d WVA",
         ),
         Preset(
             "skyserve", "SkyServe, requests per second", SkyServe,
             {"target_ratio": 0.8, "up_delay_s": 300.0, "down_delay_s": 1200.0},
             {"target_ratio": TARGETS, "up_delay_s": (0.0, 60.0, 300.0),
              "down_delay_s": (0.0, 60.0, 300.0, 600.0, 1200.0)},
-            "docs.skypilot.co serving/autoscaling",
+            "docs.skypilot.co serving/autoscaling", "SkyServe",
         ),
         Preset(
             "utilisation", "GPU busier than 90 % for 10 min", Utilisation,
             {"high": 0.9, "low": 0.3, "for_s": 600.0, "max_replicas": None}, {"max_replicas": ()}, "seed documents",
+            "AWS Auto Scaling",
         ),
         Preset(
             "queue-depth", "by queue depth", QueueDepth,
@@ -269,10 +357,11 @@ PRESETS = {
         Preset(
             "schedule", "none from 22:00, from 06:00 as at the peak", lambda service, **how: Schedule(**whole(how)),
             {"day": None, "night": 0.0}, {"day": (), "night": (0.0, 2.0, 8.0)}, "seed documents",
+            KEDA_SCALER,
         ),
         Preset(
             "static", "as many as the peak needs", lambda service, **how: Static(**whole(how)),
-            {"replicas": None}, {"replicas": ()}, "the plan",
+            {"replicas": None}, {"replicas": ()}, "the plan", FIXED,
         ),
         Preset(
             "seasonal-naive", "as the day before", Forecasting.seasonal_naive,
@@ -320,7 +409,7 @@ def played_laws(traffic: Traffic, presets: Sequence[Preset], is_searched: bool) 
     """Every law as documented, and tuned on the first days where settings are searched and it has any."""
     documented = [outcome(traffic, preset) for preset in presets]
     searched = [p for p in presets if p.grid] if is_searched else []
-    return [*documented, *(tuned(traffic, preset, traffic.num_tuned_days) for preset in searched)]
+    return [*documented, *(row for p in searched for row in tuned_plays(traffic, p, traffic.num_tuned_days))]
 
 
 def tuned(traffic: Traffic, preset: Preset, num_days: int | None = None) -> Outcome:
@@ -328,14 +417,33 @@ def tuned(traffic: Traffic, preset: Preset, num_days: int | None = None) -> Outc
 
     Where none keeps it: those that miss it least.
     """
+    return tuned_plays(traffic, preset, num_days)[0]
+
+
+def tuned_plays(traffic: Traffic, preset: Preset, num_days: int | None = None) -> list[Outcome]:
+    """The same, and with careful settings where they are others and there are days that they were not searched on."""
     tried = preset.tried(traffic)
-    seen = traffic if num_days is None else traffic.first(num_days)
-    found = outcome(traffic, preset, searched(seen, preset, tried).settings)
-    return replace(found, num_tried=len(tried), is_tuned=True, num_tuned_days=num_days)
+    seen = replace(traffic if num_days is None else traffic.first(num_days), history=traffic.learnt, is_searched=True)
+    found = searched(seen, preset, tried, 0.0 if num_days is None else SPARED_RATIO)
+    best = recommended(found)
+    chosen = {False: best}
+    careful = [row for row in found if row.spares(SPARED_RATIO)]
+    if num_days is not None and careful and not best.spares(SPARED_RATIO):
+        chosen[True] = recommended(careful)
+    return [
+        replace(
+            outcome(traffic, preset, row.settings),
+            num_tried=len(tried),
+            is_tuned=True,
+            num_tuned_days=num_days,
+            is_careful=is_careful,
+        )
+        for is_careful, row in chosen.items()
+    ]
 
 
-def searched(traffic: Traffic, preset: Preset, tried: Sequence[Settings]) -> Outcome:
-    """The cheapest of some settings that keep the target on every day; where none does, those that miss it least.
+def searched(traffic: Traffic, preset: Preset, tried: Sequence[Settings], spared_ratio: float = 0.0) -> list[Outcome]:
+    """Settings that keep the target on every day, but for those that cannot win; where none does, what misses it least.
 
     A law sees no future, so its first day is the same in a shorter play: settings that miss the target there are
     not played on.
@@ -343,20 +451,21 @@ def searched(traffic: Traffic, preset: Preset, tried: Sequence[Settings]) -> Out
     is_screened = traffic.num_days > 1 and len(tried) > 1
     found = [outcome(traffic.first(1) if is_screened else traffic, preset, settings) for settings in tried]
     kept = [row for row in found if row.meets_target] or [max(found, key=lambda row: row.worst_day)]
-    return recommended(played_on(traffic, preset, kept) if is_screened else kept)
+    return played_on(traffic, preset, kept, spared_ratio) if is_screened else kept
 
 
-def played_on(traffic: Traffic, preset: Preset, begun: Sequence[Outcome]) -> list[Outcome]:
+def played_on(traffic: Traffic, preset: Preset, begun: Sequence[Outcome], spared_ratio: float = 0.0) -> list[Outcome]:
     """Settings of which one day was played against all days, in their order, but for those that cannot win.
 
-    The cheapest of the first day first: who must cost more than one that keeps the target is given up.
+    The cheapest of the first day first: who must cost more than one that keeps the target, and spares so much of what
+    it may miss, is given up.
     """
     bound, found = traffic.needed, dict[int, Outcome]()
     for i in sorted(range(len(begun)), key=lambda i: begun[i].replica_hours):
         played = traffic.played_within(bound, preset.made(traffic, begun[i].settings))
         if played is not None:
             found[i] = Outcome(preset.name, begun[i].settings, played, traffic.service.target_ratio)
-            if found[i].meets_target:
+            if found[i].spares(spared_ratio):
                 bound = replace(bound, most=min(bound.most, float(played.paid.sum())))
     return [found[i] for i in sorted(found)]
 
@@ -367,6 +476,15 @@ def recommended(outcomes: Sequence[Outcome]) -> Outcome:
     if keeping:
         return min(keeping, key=lambda row: (row.replica_hours, row.cold))
     return max(outcomes, key=lambda row: (row.worst_day, -row.replica_hours))
+
+
+def taken(outcomes: Sequence[Outcome], is_free: bool) -> Outcome:
+    """The one to take: where nobody named laws, the cheapest that a controller runs whose objects are written.
+
+    Of all laws where they are named, and where none of those keeps the target.
+    """
+    run = [row for row in outcomes if PRESETS[row.preset].is_written] if is_free else []
+    return recommended(run if any(row.meets_target for row in run) else outcomes)
 
 
 def undominated(outcomes: Sequence[Outcome]) -> list[Outcome]:

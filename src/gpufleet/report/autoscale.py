@@ -10,6 +10,10 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, MINUTE, PERCENT
 
 SETTING_WORDS = {
     "target_ratio": ("target", "of what the plan allows"),
+    "drain_s": ("work off who waits in", "s"),
+    "quantile_ratio": ("rate of an hour by its quantile", ""),
+    "days_apart": ("kinds of days", ""),
+    "spare_ratio": ("machines to spare", "of those needed"),
     "down_window_s": ("stabilise down", "s"),
     "waiting": ("waiting", "requests a replica"),
     "kv_ratio": ("KV cache", ""),
@@ -34,6 +38,14 @@ SETTING_WORDS = {
     "high": ("more above", ""),
     "low": ("fewer below", ""),
     "for_s": ("for", "s"),
+}
+
+SHORT = {
+    "HorizontalPodAutoscaler": "HPA",
+    "Deployment": "fixed",
+    "llm-d WVA": "WVA",
+    "SkyServe": "Sky",
+    "AWS Auto Scaling": "ASG",
 }
 
 
@@ -106,14 +118,15 @@ def laws_table(result: AutoscaleResult) -> Table:
         number("day", lambda play: play.kept_ratio_worst_day, key="kept_ratio_worst_day", show=percent),
         number("mean", lambda play: play.kept_ratio, key="kept_ratio", show=percent),
         number("15min", lambda p: p.kept_ratio_worst_quarter_hour, key="kept_ratio_worst_quarter_hour", show=percent),
-        number("cold", lambda play: play.cold_requests / (result.requests or 1.0), key="cold_ratio", show=percent),
-        *data("cold_requests"),
+        column("by", lambda play: SHORT.get(play.controller, play.controller) or "-", key="run_by"),
+        *data("controller", "is_careful", "cold_requests"),
+        column("cold_ratio", lambda play: play.cold_requests / (result.requests or 1.0), where="data"),
         column("scale_events", lambda play: play.scale_ups + play.scale_downs, where="data"),
         column("kept", lambda play: play.meets_target, key="meets_target", show=yes_or_no),
     ]
     plays, span = best_of_each_law(result), days_words(result)
     how = f"as documented or tuned on {tuned_days_words(result)}" if result.is_tuned else "as documented"
-    title = f"Laws over {span}, {how}; in time: the worst day, the mean, the worst 15 min"
+    title = f"Laws over {span}, {how}; in time: the worst day, the mean, the worst 15 min; by: what runs it"
     points = [ScalingPoint(p.policy, p.usd, p.kept_ratio_worst_day, p.policy in result.front) for p in plays]
     picture = scaling_picture(points, result.target_ratio, span)
     return Table.of((*plays, result.perfect), columns, title, chosen=plays.index(result.recommended), picture=picture)
@@ -134,6 +147,8 @@ def settings_table(result: AutoscaleResult) -> Table:
         ahead = f"start a machine {duration(r.prewarm_lead_s)} before it is needed"
     lines = [
         f"{best.title}: {settings_words(r.settings) or 'no settings'}",
+        run_words(best),
+        *windows_words(result),
         f"at least {several(r.min_machines, 'machine')}, at most {r.max_machines} in this play with those that drain; "
         f"{aim}",
         ahead,
@@ -142,6 +157,35 @@ def settings_table(result: AutoscaleResult) -> Table:
         f"{several(best.scale_ups, 'step')} up and {count(best.scale_downs)} down",
     ]
     return lines_table("What to set", lines)
+
+
+def run_words(best: PolicyPlay) -> str:
+    """What runs it, and who writes that."""
+    if not best.controller:
+        return "no controller runs it"
+    if best.controller not in ("KEDA", "HorizontalPodAutoscaler", "Deployment"):
+        return f"{best.controller} runs it"
+    return f"{best.controller} runs it: 'gpufleet deploy' writes its files from -o json"
+
+
+def windows_words(result: AutoscaleResult) -> list[str]:
+    """How many windows there are, and from which days they were learnt."""
+    r = result.recommendation
+    if not r.windows:
+        return []
+    learnt = "the trace" if result.num_tuned_days is None else f"the first {several(result.num_tuned_days, 'day')}"
+    monday = "" if r.is_dated else "; the first day counts as a Monday"
+    return [f"{several(len(r.windows), 'window')} above {r.least_in_windows}, of {learnt}, in -o json{monday}"]
+
+
+def saving_words(result: AutoscaleResult) -> list[str]:
+    """What a law would save that is not recommended, and why it is not."""
+    other = result.recommendation.could_save
+    if other is None:
+        return []
+    by = f"{other.controller} runs it, whose files are not written" if other.controller else "no controller runs it"
+    how = f"--policy {other.policy} recommends it"
+    return [f"'{other.policy}' would cost {usd(other.usd)}, {percent(other.saved_ratio)} less: {by} ({how})."]
 
 
 def settings_words(settings: dict[str, float | None]) -> str:
@@ -180,7 +224,8 @@ def parts_words(day: ReplayedDay) -> str:
 
 def notes(result: AutoscaleResult) -> list[str]:
     """What the figures rest on."""
-    found = [*([] if result.replayed is None else [replayed_words(result.replayed)]), *result.notes]
+    replayed = [] if result.replayed is None else [replayed_words(result.replayed)]
+    found = [*replayed, *saving_words(result), *result.notes]
     alike = result.daily_autocorrelation
     if alike is not None:
         found.append(f"Days are alike by {significant(alike, 2)} (autocorrelation at a day; forecasts need 0.3 or so).")

@@ -23,7 +23,9 @@ from gpufleet.optimize.autoscale import (
     preset_named,
     recommended,
     refuse_service,
+    taken,
     tuned,
+    tuned_plays,
     undominated,
 )
 from gpufleet.simulate.scaling import Service
@@ -57,6 +59,52 @@ def test_every_law_is_played_and_the_cheapest_that_keeps_the_target_is_recommend
     assert best.worst_day <= max(row.worst_day for row in front)
     assert [row.replica_hours for row in front] == sorted(row.replica_hours for row in front)
     assert [row.worst_day for row in front] == sorted(row.worst_day for row in front)
+
+
+def test_a_law_that_no_controller_runs_is_taken_where_it_is_named_or_none_else_keeps_it(
+    traffic: Traffic,
+) -> None:
+    names = ("holt-winters", "static", "skyserve")
+    outcomes = [outcome(traffic, PRESETS[name]) for name in names]
+    assert all(row.meets_target for row in outcomes)
+    assert outcomes[0].replica_hours < outcomes[1].replica_hours
+    assert taken(outcomes, is_free=True).preset == "static"
+    assert taken(outcomes, is_free=False) is recommended(outcomes)
+    missing = [outcomes[0], outcome(traffic, PRESETS["static"], {"replicas": 1.0})]
+    assert taken(missing, is_free=True).preset == "holt-winters"
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_a_preset_says_who_runs_it(preset: Preset) -> None:
+    runs = {"hpa": "HorizontalPodAutoscaler", "static": "Deployment", "wva": "llm-d WVA", "skyserve": "SkyServe"}
+    runs["utilisation"] = "AWS Auto Scaling"
+    by_itself = ("queue-depth", "seasonal-naive", "holt-winters", *LEARNING)
+    assert preset.controller == runs.get(preset.name, "" if preset.name in by_itself else "KEDA")
+    assert preset.is_written is (preset.controller in ("KEDA", "HorizontalPodAutoscaler", "Deployment"))
+
+
+def test_careful_settings_leave_half_of_the_misses_unused_on_the_days_that_were_searched() -> None:
+    week = traffic_of(waves(5))
+    tight, careful = tuned_plays(week, PRESETS["hpa-rate"], 3)
+    assert (tight.is_careful, careful.is_careful) == (False, True)
+    assert tight.days[:3].min() >= 0.95
+    assert careful.days[:3].min() >= 0.975
+    assert careful.replica_hours >= tight.replica_hours
+    tried = [outcome(week.first(3), PRESETS["hpa-rate"], s) for s in PRESETS["hpa-rate"].tried(week)]
+    assert careful.settings == recommended([row for row in tried if row.worst_day >= 0.975]).settings
+
+
+def test_windows_are_learnt_from_the_days_that_settings_are_searched_on_alone() -> None:
+    """What comes later changes neither settings nor windows; they are judged on it."""
+    calm = traffic_of(waves(5))
+    later = calm.arrivals.copy()
+    later[round(3 * DAY / calm.service.tick_s) :] *= 3
+    changed = replace(calm, arrivals=later)
+    before, after = (tuned(t, PRESETS["cron-windows"], 3) for t in (calm, changed))
+    assert before.settings == after.settings
+    assert np.array_equal(calm.week(before.settings).machines, changed.week(after.settings).machines)
+    assert before.meets_target
+    assert not after.meets_target
 
 
 def test_where_none_keeps_it_the_one_that_misses_least_is_named(traffic: Traffic) -> None:

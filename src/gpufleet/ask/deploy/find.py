@@ -9,6 +9,7 @@ from os import PathLike
 
 from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import Group, Rented, RentedPool, groups_of, names_of, read_rented, start_of
+from gpufleet.ask.deploy.scaled import cost_words, said_of_scaling, scaling_of
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
@@ -21,6 +22,7 @@ from gpufleet.deploy.serving_copies import (
     REACHED,
     SHARED_GIB,
     WEIGHTS,
+    Scaling,
     ServingCopies,
     disk_gib,
     node_labels,
@@ -28,8 +30,10 @@ from gpufleet.deploy.serving_copies import (
     share_of_node,
 )
 from gpufleet.deploy.target import Target
-from gpufleet.errors import UsageError
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.plan_file import holds_scaling, read_scaling
 from gpufleet.report.numbers import usd_per_hour
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Launch
 from gpufleet.results.deployed import DeployedFile, DeployedStep
 from gpufleet.results.plan import Deployment
@@ -40,43 +44,45 @@ OPTIONS_WORD = "--extra_llm_api_options"
 COMPOSE = "compose"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN = "--shutdown-timeout"
+SCALED = "the law of scaling, with the plan"
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | Rented,
+    plan: str | PathLike[str] | Rented | AutoscaleResult,
     to: str = "kubernetes",
     *,
     image: str | None = None,
     router: str | None = None,
+    timezone: str | None = None,
+    prometheus: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes, eksctl, terraform-ecs or compose.
 
-    `plan` is the file that `plan serve -o json` or `mix -o json` wrote. `image` replaces that of the engine's version.
-    `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself there is one,
-    least_busy, in front of two offers that serve one model and of several copies on one machine.
+    `plan` is the file that `plan serve -o json` or `mix -o json` wrote, or `autoscale -o json`: then the law to take
+    says how many copies there are, in the trace's `timezone`, by what `prometheus` has read. `image` replaces that of
+    the engine's version. `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself
+    there is one, least_busy, in front of two offers that serve one model and of several copies on one machine.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
     >>> [file.name for file in deploy_plan(plan, "kubernetes").files][:2]
     ['manifests/deployment.yaml', 'manifests/service.yaml']
     """
-    target = target_named(to)
-    tables = load_catalog() if catalog is None else catalog
-    read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
+    target, tables = target_named(to), load_catalog() if catalog is None else catalog
+    read, scaled = plan_of(plan)
+    if scaled is None and not (timezone is None and prometheus is None):
+        raise UsageError("the plan is not scaled", expected="for --timezone and --prometheus, 'autoscale -o json'")
     groups = groups_of(read)
-    names = names_of(groups)
-    routing = None if router is None else routing_named(router)
-    if routing is not None and target.deals_out:
-        raise UsageError(f"{to} has a balancer of its own", found=f"--router {router}", expected="no --router")
-    first_of = {group.pool: names[group.name] for group in reversed(groups)}
-    alone = beside_each_other(
-        [copies_of(group, names[group.name], first_of[group.pool], tables, image) for group in groups]
+    alone = placed_copies(groups, tables, image)
+    scaling = (
+        None if scaled is None else scaling_of(scaled, timezone, prometheus, alone[0].engine, groups[0].engine_version)
     )
-    copies = [replace(one, routing=routing_of(one, alone, target, routing)) for one in alone]
+    alone = alone if scaling is None else [scaled_copies(alone[0], scaling)]
+    copies = [replace(one, routing=routing_of(one, alone, target, routing_said(router, target))) for one in alone]
     refused = target.refusal(copies)
     if refused is not None:
-        raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
+        raise UsageError(f"{to} cannot hold this plan", found=refused, expected=others_than(copies))
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     pools = {group.pool: group.machines for group in groups}
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one, target)]
@@ -92,12 +98,69 @@ def deploy_plan(
         grade=read.grade,
         notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])),
     )
+    if scaled is not None and scaling is not None:
+        answer = as_scaled(answer, scaled, scaling, groups[0].deployment)
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
-        DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
+        DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
     ]
-    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image, "router": router}
+    said = {"to": to, "image": image, "router": router, "timezone": timezone, "prometheus": prometheus}
+    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, **said}
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
+
+
+def placed_copies(groups: Sequence[Group], tables: Catalog, image: str | None) -> list[ServingCopies]:
+    """Groups as files start them, on their machines."""
+    names = names_of(groups)
+    first_of = {group.pool: names[group.name] for group in reversed(groups)}
+    return beside_each_other(
+        [copies_of(group, names[group.name], first_of[group.pool], tables, image) for group in groups]
+    )
+
+
+def routing_said(router: str | None, target: Target) -> str | None:
+    """How requests are to be dealt out; refused where the target does that itself."""
+    if router is not None and target.deals_out:
+        raise UsageError(f"{target.name} has a balancer of its own", found=f"--router {router}", expected="no --router")
+    return None if router is None else routing_named(router)
+
+
+def as_scaled(answer: DeployedPlan, scaled: AutoscaleResult, scaling: Scaling, d: Deployment) -> DeployedPlan:
+    """The answer for machines that come and go: what they cost on average, and what the law needs."""
+    return answer.model_copy(
+        update={
+            "machines": [cost_words(scaled, scaling, d)],
+            "usd_per_hour": scaled.recommended.mean_machines * d.price_per_instance_usd_per_hour,
+            "notes": [*said_of_scaling(scaled, scaling), *answer.notes],
+        }
+    )
+
+
+def plan_of(said: str | PathLike[str] | Rented | AutoscaleResult) -> tuple[Rented, AutoscaleResult | None]:
+    """The plan to start, and how it is scaled where that is what was given."""
+    if not isinstance(said, (str, PathLike, AutoscaleResult)):
+        return said, None
+    if isinstance(said, AutoscaleResult) or holds_scaling(str(said)):
+        scaled = said if isinstance(said, AutoscaleResult) else read_scaling(str(said))
+        if scaled.plan is None:
+            raise UsageError("the law of scaling does not hold its plan", hint="Run autoscale again, with -o json.")
+        if not scaled.is_feasible:
+            raise Infeasible(
+                "no law keeps the target: there is nothing to start", hint="autoscale says which is nearest."
+            )
+        return scaled.plan, scaled
+    return read_rented(str(said)), None
+
+
+def scaled_copies(copies: ServingCopies, scaling: Scaling) -> ServingCopies:
+    """Copies that come and go."""
+    fixed = scaling.least == scaling.most
+    return replace(
+        copies,
+        scaling=scaling,
+        replicas=scaling.least if fixed else copies.replicas,
+        machines=math.ceil(scaling.least / scaling.per_machine) if fixed else copies.machines,
+    )
 
 
 def apart(groups: Sequence[Group]) -> Iterator[str]:
@@ -122,7 +185,7 @@ def routing_of(one: ServingCopies, every: Sequence[ServingCopies], target: Targe
     """
     if target.deals_out:
         return None
-    several = sum(other.model == one.model for other in every) > 1 or (target.name == COMPOSE and one.replicas > 1)
+    several = sum(other.service == one.service for other in every) > 1 or (target.name == COMPOSE and one.replicas > 1)
     return said or ((WEIGHTS if len(one.shares) > 1 else LEAST_BUSY) if several else None)
 
 
@@ -144,6 +207,7 @@ def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | 
     grace_s = grace_of(d)
     return ServingCopies(
         name=name,
+        service=group.service,
         model=group.model,
         engine=d.engine,
         image=found,
@@ -253,9 +317,10 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
         yield "This version of vLLM drops what it has begun when it is told to stop: no flag makes it wait"
 
 
-def others_than(to: str) -> str:
-    """The other targets."""
-    return " or ".join(name for name in TARGETS if name != to)
+def others_than(copies: Sequence[ServingCopies]) -> str:
+    """Targets that hold the plan."""
+    holding = [name for name in TARGETS if target_named(name).refusal(copies) is None]
+    return f"--to {' or '.join(holding)}"
 
 
 def readme(answer: DeployedPlan, target: Target) -> str:
