@@ -153,7 +153,7 @@ class Watch:
         if spend is not None:
             yield f"Never in the spend: {'; '.join(spend.unseen)}"
             if self.budget is not None and not spend.is_recorded:
-                yield "The guard's rules are not loaded: spend is added up from what Prometheus still has"
+                yield "The guard's rules have recorded no spend: it is added up from what Prometheus still has"
 
 
 def pages_of(urls: Sequence[str], copies: WatchedCopies) -> dict[str, Sequence[Series]]:

@@ -121,7 +121,7 @@ def most_seen(kind: MachineKind) -> str:
 def machines_of(ask: Ask, kind: MachineKind) -> WatchedMachines:
     """Machines of one type: more than the plan ever has are a runaway."""
     seen = value_of(ask(most_seen(kind)))
-    state = UNKNOWN if seen is None else BROKEN if seen > kind.most_machines else AS_PLANNED
+    state = BROKEN if seen is not None and seen > kind.most_machines else within(seen, kind.machines, None)
     return WatchedMachines(
         instance=kind.instance,
         seen=seen,
