@@ -68,7 +68,7 @@ def deploy_plan(
     copies = [copies_of(group, names[group.name], tables, image) for group in groups]
     refused = target.refusal(copies)
     if refused is not None:
-        raise UsageError(f"{to} cannot hold this plan", found=refused, expected=f"--to {others_than(to)}")
+        raise UsageError(f"{to} cannot hold this plan", found=refused, expected=who_can(copies))
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
     machines = [bought(group.deployment) for group in groups]
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one, target)]
@@ -254,9 +254,10 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
         yield "This version of vLLM drops what it has begun when it is told to stop: no flag makes it wait"
 
 
-def others_than(to: str) -> str:
-    """The other targets."""
-    return " or ".join(name for name in TARGETS if name != to)
+def who_can(copies: Sequence[ServingCopies]) -> str:
+    """The targets that hold copies."""
+    holding = [name for name in TARGETS if target_named(name).refusal(copies) is None]
+    return f"--to {' or '.join(holding)}"
 
 
 def readme(answer: DeployedPlan, target: Target) -> str:
