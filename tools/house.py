@@ -43,7 +43,21 @@ else:
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCE, PACKAGE = REPOSITORY / "src", "gpufleet"
 RECORD = Path(__file__).with_suffix(".toml")
-ABOVE = ("api", "ask", "answers", "results", "questions", "inputs", "report", "write", "cli", "web", "mcp", "deploy", "monitor")
+ABOVE = (
+    "api",
+    "ask",
+    "answers",
+    "results",
+    "questions",
+    "inputs",
+    "report",
+    "write",
+    "cli",
+    "web",
+    "mcp",
+    "deploy",
+    "monitor",
+)
 """The rooms whose lines a question costs: above `optimize`, and the shapes of answers."""
 ASK, MOST_FILES, MOST_LINES = "ask", 8, 1_300
 OLDER = ("spot",)
@@ -67,6 +81,7 @@ QUESTIONS = {
     "spot audit": "cli.spot:show_audit",
     "schedule": "cli.schedule:schedule",
     "deploy": "cli.deploy:deploy",
+    "alerts": "cli.alerts:alerts",
     "compare": "cli.compare:compare",
     "explain": "cli.explain:explain",
     "fit": "cli.fit:fit",

@@ -39,6 +39,8 @@ from gpufleet.api.plan_changes import explain_plan as explain_plan
 from gpufleet.api.training import FinetuneRequest as FinetuneRequest
 from gpufleet.api.training import TrainRequest as TrainRequest
 from gpufleet.api.training_estimates import estimate_training as estimate_training
+from gpufleet.ask.alerts.find import watch_plan as watch_plan
+from gpufleet.ask.alerts.shape import AlertFiles as AlertFiles
 from gpufleet.ask.deploy.find import deploy_plan as deploy_plan
 from gpufleet.ask.deploy.shape import DeployedPlan as DeployedPlan
 from gpufleet.ask.side_by_side.shape import ModelComparison as ModelComparison
@@ -74,6 +76,7 @@ from gpufleet.results.training import TrainingFit as TrainingFit
 from gpufleet.results.training import TrainingPlan as TrainingPlan
 
 __all__ = [
+    "AlertFiles",
     "AutoscaleResult",
     "BatchPlan",
     "BatchRequest",
@@ -139,6 +142,7 @@ __all__ = [
     "plan_train",
     "replay_schedule",
     "simulate_serving",
+    "watch_plan",
 ]
 
 def autoscale(

@@ -18,6 +18,7 @@ from gpufleet.errors import UsageError
 LINE_CHARACTERS = 120
 NAMED_IN_HCL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 OF_HCL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]|[$%](?=\{)')
+OF_PROMQL = re.compile(r'["\\\x00-\x1f\x7f]')
 UNREADABLE = "�"
 MOST_OF_A_NAME, MOST_OF_A_LABEL, DIGITS = 63, 57, 6
 """A label of Kubernetes has 63 characters, less what an indexed job adds for its pods: a dash and the node's number."""
@@ -65,9 +66,48 @@ def hcl_character(found: re.Match[str]) -> str:
     return f"\\u{ord(character):04x}"
 
 
+def promql_string(text: str) -> str:
+    r"""A string of PromQL, in its quotes (prometheus.io/docs/prometheus/latest/querying/basics: as in Go).
+
+    >>> print(promql_string('a"b\\n'))
+    "a\"b\\n"
+    """
+    return f'"{OF_PROMQL.sub(promql_character, whole_characters(text))}"'
+
+
+def promql_character(found: re.Match[str]) -> str:
+    """One character that a string of PromQL would not take for itself."""
+    return NAMED_IN_HCL.get(found[0]) or f"\\u{ord(found[0]):04x}"
+
+
+def alert_text(text: str) -> str:
+    """A text in an annotation of Prometheus or a message of Alertmanager: no template of Go begins in it.
+
+    >>> alert_text("{{ .Labels }}")
+    '{{"{{"}} .Labels }}'
+    """
+    return whole_characters(text).replace("{{", '{{"{{"}}')
+
+
 def yaml_document(content: object) -> str:
-    """Plain values as a YAML document that reads back the same."""
-    return yaml.safe_dump(whole(content), sort_keys=False, width=LINE_CHARACTERS)
+    """Plain values as a YAML document that reads back the same; a text of several lines stands in its lines."""
+    return yaml.dump(whole(content), Dumper=InLines, sort_keys=False, width=LINE_CHARACTERS)
+
+
+class InLines(yaml.SafeDumper):
+    """Texts of several lines as they are, where YAML can hold them so."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """A block where there are lines; the emitter quotes what no block can hold."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+InLines.add_representer(str, InLines.represent_str)
+
+
+def yaml_documents(contents: Iterable[object]) -> str:
+    """Plain values as documents of one file."""
+    return "---\n".join(map(yaml_document, contents))
 
 
 def whole(content: object) -> object:

@@ -51,6 +51,7 @@ VERBS = (
     Verb("compare", "gpufleet.cli.compare", "Models, sets of GPUs or plans side by side: cost, latency, who wins"),
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("deploy", "gpufleet.cli.deploy", "Files that start a plan on Kubernetes, EKS, ECS or one machine"),
+    Verb("alerts", "gpufleet.cli.alerts", "Rules and dashboards that watch what a plan promises"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("simulate", "gpufleet.cli.simulate", "Requests replayed one by one: percentiles, queues, what bursts do"),
@@ -141,11 +142,13 @@ QUESTIONS = (
     Question(
         "simulate_serving", "api.simulations", "simulate", ("Simulation",), "questions.simulation:SimulationRequest"
     ),
+    Question("watch_plan", "ask.alerts.find", "alerts", ("AlertFiles",)),
 )
 
 SHAPES = {
     shape.name: shape
     for shape in (
+        Shape("AlertFiles", "ask.alerts.shape", "ask.alerts.page:alerts_page"),
         Shape("AutoscaleResult", "results.autoscale", "report.autoscale:autoscale_page"),
         Shape("BatchPlan", "results.job", "report.decoder_job:batch_page", "report.decoder_job:batch_rows"),
         Shape("Comparison", "results.comparison", "report.comparison:comparison_page"),

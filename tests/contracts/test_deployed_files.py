@@ -157,6 +157,28 @@ def test_compose_holds_one_machine_alone() -> None:
         deployed(several, "compose")
 
 
+def test_an_engine_is_started_with_its_metrics_on() -> None:
+    for engine in ("sglang", "tensorrt-llm"):
+        asked: dict[str, Any] = {"rate": "1/s", "input_tokens": 500, "output_tokens": 100, "rows": 1, "engine": engine}
+        found = gpufleet.deploy_plan(gpufleet.plan_serve("llama-3.1-8b", **asked), image=IMAGE)
+        [deployment] = of_kind(found, "Deployment")
+        if engine == "sglang":
+            assert "--enable-metrics" in engine_of(deployment)["command"]
+        else:
+            [options] = of_kind(found, "ConfigMap")
+            [text] = options["data"].values()
+            assert yaml.safe_load(text)["return_perf_metrics"] is True
+
+
+def test_a_version_that_stands_with_its_engine_is_not_told_flags_of_the_newest() -> None:
+    """--shutdown-timeout came after vLLM 0.8.5."""
+    asked: dict[str, Any] = {"rate": "1/s", "input_tokens": 500, "output_tokens": 100, "rows": 1}
+    for engine, knows in (("vllm==0.8.5", False), ("vllm==0.33.0", True)):
+        found = gpufleet.deploy_plan(gpufleet.plan_serve("llama-3.1-8b", engine=engine, **asked), image=IMAGE)
+        [deployment] = of_kind(found, "Deployment")
+        assert ("--shutdown-timeout" in engine_of(deployment)["command"]) == knows
+
+
 def test_compose_fills_in_no_variable_of_a_word() -> None:
     assert escaped(["--model", "a$(id)b${HOME}"]) == ["--model", "a$$(id)b$${HOME}"]
 

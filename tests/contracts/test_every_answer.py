@@ -102,6 +102,7 @@ EXAMPLES: dict[str, Example] = {
     "compare_models": lambda *_: gpufleet.compare_models([MODEL, "qwen2.5-7b"], rate="4/s", **ON_L4),
     "compare_plans": lambda ask, kept, _: gpufleet.compare_plans(*[kept("service", ask("plan_serve"))] * 2),
     "deploy_plan": lambda ask, kept, _: gpufleet.deploy_plan(kept("service", ask("plan_serve")), "kubernetes"),
+    "watch_plan": lambda ask, kept, _: gpufleet.watch_plan(kept("service", ask("plan_serve")), "prometheus"),
     "explain_plan": lambda ask, kept, _: gpufleet.explain_plan(kept("service", ask("plan_serve"))),
     "plan_schedule": lambda _a, _k, folder: gpufleet.plan_schedule(written(folder, "jobs.yaml", JOBS), steps=0),
     "replay_schedule": lambda _a, _k, folder: gpufleet.replay_schedule(

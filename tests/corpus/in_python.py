@@ -110,6 +110,12 @@ def schedule(subjects: list[Any], said: Said) -> Ask | None:
     return lambda: (gpufleet.replay_schedule if "online" in said else gpufleet.plan_schedule)(*subjects, **said)
 
 
+def alerts(subjects: list[Any], said: Said) -> Ask | None:
+    if {"out", "output_tokens", "force", "diff"} & said.keys():
+        return None
+    return lambda: gpufleet.watch_plan(*subjects, **said)
+
+
 def deploy(subjects: list[Any], said: Said) -> Ask | None:
     if {"out", "output_tokens", "force", "diff"} & said.keys():
         return None
@@ -132,6 +138,7 @@ def plainly(function: Callable[..., Any]) -> Callable[[list[Any], Said], Ask]:
 
 
 ASKED_AS: Mapping[str, Callable[[list[Any], Said], Ask | None]] = {
+    "alerts": alerts,
     "autoscale": plainly(gpufleet.autoscale),
     "compare": compare,
     "deploy": deploy,

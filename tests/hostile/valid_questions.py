@@ -341,6 +341,8 @@ def plan_file_questions(folder: Path) -> list[Question]:
         Question(("deploy", "one.json", "--to", "terraform-ecs", "--out", "folder"), one),
         Question(("deploy", "one.json", "--to", "eksctl"), one),
         Question(("deploy", "one.json", "--to", "compose", "--image", "mine:1", "--out", "folder"), one),
+        Question(("alerts", "one.json"), one),
+        Question(("alerts", "one.json", "--to", "grafana", "--seed-thresholds", "--out", "folder"), one),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),
     ]

@@ -11,6 +11,7 @@ from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.plan_parts import machines_of
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.mixes.corrected import Rated
 from gpufleet.optimize.mixes.rates import Bucket
@@ -73,17 +74,23 @@ def mix_copy(posed: Posed, found: Rated, w: int, machines: int) -> MixCopies:
 
 def deployment_of(posed: Posed, found: Rated, w: int, replicas: int) -> Deployment:
     """The replicas of one way as a deployment of what they are sent, on machines of their own."""
+    way, copies = posed.ways[w], replicas_of_way(posed, found, w)
+    solution = ServeSolution(copies, copies.capacity(), [], Rejections())
+    machines = -(-replicas // way.replicas_per_machine)
+    placed = Placement(posed.instances[way.offer], 0, replicas, machines, int(copies.num_devices[0]), machines)
+    question = replace(posed.services[way.service].question, demand=copies.demand)
+    return deployment(SERVICE, Context.of(question, solution), PricedPlacement(placed, posed.offers[way.offer]))
+
+
+def replicas_of_way(posed: Posed, found: Rated, w: int) -> Replicas:
+    """The one layout of a way, under what it is sent."""
     way = posed.ways[w]
-    service, instance = posed.services[way.service], posed.instances[way.offer]
+    service = posed.services[way.service]
     demand = service.sent(found.mix.share[posed.buckets_of(way.service), w])
     assert demand is not None, "a way that is used is sent something"
     demand = replace(demand, min_replicas=1, spare_machines=0, zones=1)
     copies, _ = service.runnable(demand, service.every.take(np.array([way.row])))
-    solution = ServeSolution(copies, copies.capacity(), [], Rejections())
-    machines = -(-replicas // way.replicas_per_machine)
-    placed = Placement(instance, 0, replicas, machines, int(copies.num_devices[0]), machines)
-    question = replace(service.question, demand=demand)
-    return deployment(SERVICE, Context.of(question, solution), PricedPlacement(placed, posed.offers[way.offer]))
+    return copies
 
 
 def route_rows(posed: Posed, found: Rated) -> list[RouteRow]:

@@ -1,4 +1,5 @@
 # made from the table of questions: python -m tools.stub
+from gpufleet import AlertFiles as AlertFiles
 from gpufleet import AutoscaleResult as AutoscaleResult
 from gpufleet import BatchPlan as BatchPlan
 from gpufleet import BatchRequest as BatchRequest
@@ -64,8 +65,10 @@ from gpufleet import plan_spot_service as plan_spot_service
 from gpufleet import plan_train as plan_train
 from gpufleet import replay_schedule as replay_schedule
 from gpufleet import simulate_serving as simulate_serving
+from gpufleet import watch_plan as watch_plan
 
 __all__ = [
+    "AlertFiles",
     "AutoscaleResult",
     "BatchPlan",
     "BatchRequest",
@@ -131,4 +134,5 @@ __all__ = [
     "plan_train",
     "replay_schedule",
     "simulate_serving",
+    "watch_plan",
 ]

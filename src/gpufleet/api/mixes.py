@@ -11,15 +11,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, route_rows
+from gpufleet.answers.fleet_mix import bought_offers, mix_copies, mix_machines, replicas_of_way, route_rows, used_ways
 from gpufleet.answers.plan_parts import price_days, price_sources
 from gpufleet.api.envelope import in_full
 from gpufleet.api.fleets import MOST_MODELS, solved_by_name
 from gpufleet.api.input_rows import digest
+from gpufleet.api.launches import launches
 from gpufleet.api.machine_notes import said_of_prices
 from gpufleet.api.serve_questions import Prepared, understood
 from gpufleet.api.spoken import Services, spoken_of_services
 from gpufleet.api.today import fleet_of
+from gpufleet.catalog.engines import named_version
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import priced_regions, resolve_cloud, resolve_gpu
 from gpufleet.errors import Infeasible, UnknownName, UsageError
@@ -41,7 +43,7 @@ from gpufleet.questions.mix import BOTH, GPUS, SHARES_EXPECTED, MixRequest, pars
 from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
-from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixService
+from gpufleet.results.mix import BindingLimit, FleetMix, GivenWay, MixCopies, MixService
 from gpufleet.units import HOURS_PER_MONTH
 
 T = TypeVar("T", bound=MixRequest)
@@ -237,7 +239,9 @@ def without_mix(asked: Asked, posed: Posed, dear: Rated | None = None) -> FleetM
 
 def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> FleetMix:
     """The answer with its machines."""
-    mix, copies, is_cut = found.mix, mix_copies(posed, found), asked.effort.meter.is_cut
+    mix, is_cut = found.mix, asked.effort.meter.is_cut
+    ways = zip(used_ways(found), mix_copies(posed, found), strict=True)
+    copies = [started(asked, posed, found, w, each) for w, each in ways]
     free = usd_free(asked, posed, found)
     binding = [BindingLimit(**each._asdict()) for each in binding_limits(asked, posed, found)]
     machines = mix_machines(posed, found, [usd_without(asked, posed, found, o) for o in bought_offers(found)])
@@ -265,6 +269,21 @@ def with_mix(asked: Asked, posed: Posed, found: Rated, tables: Catalog) -> Fleet
     )
 
 
+def started(asked: Asked, posed: Posed, found: Rated, w: int, copies: MixCopies) -> MixCopies:
+    """Copies of a way that say how each of them is started."""
+    way, replicas = posed.ways[w], replicas_of_way(posed, found, w)
+    prepared = asked.prepared[way.service]
+    [launch] = launches(
+        prepared.request.model,
+        prepared.question.model.arch,
+        replicas,
+        [0],
+        [float(replicas.largest_batch[0])],
+        [way.replicas_per_machine],
+    )
+    return copies.model_copy(update={"deployment": copies.deployment.model_copy(update={"launch": launch})})
+
+
 def said_of(asked: Asked, posed: Posed, notes: Sequence[str]) -> dict[str, Any]:
     """What an answer says whether there is a mix or not."""
     alone = [p.solution.ranked[0].usd_per_hour if p.solution.ranked else None for p in asked.prepared]
@@ -289,6 +308,10 @@ def mix_service(prepared: Prepared, service: Service, usd_alone: float | None) -
     demand = prepared.question.demand
     return MixService(
         model=prepared.question.model.name,
+        num_parameters=prepared.question.model.num_parameters,
+        input_tokens=demand.workload.input_tokens,
+        output_tokens=demand.workload.output_tokens,
+        engine_version=named_version(prepared.request.engine, prepared.request.engine_version)[1],
         requests_per_s=demand.workload.rate_requests_per_s,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         headroom_ratio=demand.headroom_ratio,

@@ -12,7 +12,7 @@ from gpufleet.domain.versions import version_key
 from gpufleet.errors import DataMissing, UnknownName
 
 TABLE = SHIPPED / "engine_metrics.csv"
-COLUMNS = ("system", "metric", "kind", "labels", "what", "since", "until", "source", "date")
+COLUMNS = ("system", "metric", "kind", "labels", "what", "since", "until", "off_unless", "buckets", "source", "date")
 NEWEST = "newest"
 FEWEST_SHARED = 3
 """Letters that names of one system begin with alike, to be told in a query."""
@@ -82,7 +82,15 @@ def _spans() -> tuple[tuple[str, EngineMetric, str | None, str | None], ...]:
     return tuple(
         (
             row["system"],
-            EngineMetric(row["metric"], row["kind"], tuple(row["labels"].split()), row["what"], row["since"] or None),
+            EngineMetric(
+                name=row["metric"],
+                kind=row["kind"],
+                labels=tuple(row["labels"].split()),
+                what=row["what"],
+                since=row["since"] or None,
+                off_unless=row["off_unless"],
+                buckets=tuple(map(float, row["buckets"].split())),
+            ),
             row["since"] or None,
             row["until"] or None,
         )

@@ -14,7 +14,9 @@ from gpufleet.questions.words import FileUse
 app = verb()
 
 PlanArgument = Annotated[
-    str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote."), FileUse.READ
+    str,
+    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve' or 'mix' wrote with -o json."),
+    FileUse.READ,
 ]
 TargetOption = Annotated[
     str, typer.Option("--to", metavar="TARGET", help="kubernetes, eksctl, terraform-ecs, or compose for one machine.")
@@ -28,6 +30,10 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Write into a folder 
 ImageOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--image", metavar="IMAGE", help="Your own image, in place of that of the engine's version."),
+]
+RouterOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--router", metavar="HOW", help="Deal requests out by least_busy, weights, priority or prefix."),
 ]
 DiffOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -43,6 +49,7 @@ def deploy(
     out: FolderOption = None,
     force: ForceOption = False,
     image: ImageOption = None,
+    router: RouterOption = None,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -55,7 +62,7 @@ def deploy(
     from gpufleet.cli.deployed_folder import differences, write_folder
     from gpufleet.report.output_stream import say
 
-    found = deploy_plan(plan, to, image=image, catalog=load_catalog(catalog_dir))
+    found = deploy_plan(plan, to, image=image, router=router, catalog=load_catalog(catalog_dir))
     if diff is not None:
         say(differences(found, diff))
         return 0

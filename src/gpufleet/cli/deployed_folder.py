@@ -1,4 +1,4 @@
-"""A folder of files that start a plan: written whole or not at all, and compared with another."""
+"""A folder of files that a plan is made into: written whole or not at all, and compared with another."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import difflib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.cli.emit import TAKEN, write_whole
 from gpufleet.errors import UsageError
 from gpufleet.files import entries_of, files_below, is_file, is_folder, is_there, read_text_file, refused
+from gpufleet.results.deployed import DeployedFile
 from gpufleet.units import MB
 
 UNWRITTEN, ELSEWHERE = "cannot write the folder", "--out DIR names another place."
 LARGEST_BYTES = 20 * MB
+WRITTEN_SUFFIXES = (".yaml", ".yml", ".json", ".csv", ".tf")
 
 
-def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> None:
+class OfFiles(Protocol):
+    """An answer that is a folder of files."""
+
+    @property
+    def files(self) -> Sequence[DeployedFile]:
+        """Each by its path in the folder."""
+
+
+def write_folder(found: OfFiles, folder: str, *, force: bool) -> None:
     """The files in a folder; one that holds anything is refused unless `force`."""
     taken = TAKEN.get()
     if taken is not None:
@@ -49,13 +59,14 @@ def write_folder(found: DeployedPlan, folder: str, *, force: bool) -> None:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def differences(found: DeployedPlan, folder: str) -> str:
+def differences(found: OfFiles, folder: str) -> str:
     """What differs from the files of a folder, as a patch of them; empty where nothing does."""
     old = Path(folder)
     if not is_folder(old):
         raise UsageError("--diff names no folder", found=folder, expected="what --out wrote")
     now = {file.name: file.text for file in found.files}
-    gone = {str(path.relative_to(old)) for path in files_below(old, ".yaml")} - now.keys()
+    there = (path for suffix in WRITTEN_SUFFIXES for path in files_below(old, suffix))
+    gone = {str(path.relative_to(old)) for path in there} - now.keys()
     return "".join(piece for name in [*now, *sorted(gone)] for piece in changes(old / name, name, now.get(name, "")))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.deploy.serving_copies import ServingCopies
-from gpufleet.deploy.target import Copies, Step
+from gpufleet.deploy.target import Copies, Step, by_pool
 
 AWS = "aws"
 REGION = re.compile(r"[a-z]+(-[a-z]+)+-[0-9]+")
@@ -59,15 +59,15 @@ def is_spot(one: ServingCopies) -> bool:
     return one.price_kind == "spot"
 
 
-def root_disk_gib(one: ServingCopies) -> int:
+def root_disk_gib(pool: Copies) -> int:
     """Disk of a machine: its system's, and that of all copies on it."""
-    return SYSTEM_GIB + one.per_machine * one.disk_gib
+    return SYSTEM_GIB + sum(one.per_machine * one.disk_gib for one in pool)
 
 
 def quota_steps(copies: Copies) -> Iterator[Step]:
     """A command for each quota that machines need, and how many vCPUs they take of it."""
     needed: dict[tuple[str, str], list[ServingCopies]] = {}
-    for one in copies:
+    for one, *_ in by_pool(copies):
         needed.setdefault(QUOTAS[one.instance[0], is_spot(one)], []).append(one)
     for (code, title), groups in needed.items():
         command = f"aws service-quotas get-service-quota --region {groups[0].region} --service-code ec2"

@@ -71,7 +71,7 @@ def copies_blocks(copies: ServingCopies, listener: str) -> Iterator[Block]:
 def launch_template(copies: ServingCopies) -> Block:
     """A machine: the image with driver and agent, its disk, metadata by tokens alone and by no container."""
     disk: Values = {
-        "volume_size": root_disk_gib(copies),
+        "volume_size": root_disk_gib([copies]),
         "volume_type": "gp3",
         "throughput": DISK_MIB_PER_S,
         "encrypted": True,

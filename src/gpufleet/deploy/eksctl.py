@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.aws import DISK_MIB_PER_S, RENTED, is_spot, quota_steps, root_disk_gib, unrentable
-from gpufleet.deploy.kubernetes_serving import kubernetes_steps, manifests
-from gpufleet.deploy.serving_copies import OWN_LABEL, ServingCopies
-from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
+from gpufleet.deploy.kubernetes_serving import kubernetes_files, kubernetes_steps
+from gpufleet.deploy.serving_copies import OWN_LABEL
+from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
 from gpufleet.languages import yaml_document
 
 CLUSTER, FILE = "serving", "cluster.yaml"
@@ -22,7 +22,7 @@ and number are a judgement."""
 
 def eksctl_files(copies: Copies) -> list[Written]:
     """The cluster, and the manifests of each group."""
-    groups = [SYSTEM, *(nodes(one) for one in copies)]
+    groups = [SYSTEM, *(nodes(pool) for pool in by_pool(copies))]
     content = {
         "apiVersion": "eksctl.io/v1alpha5",
         "kind": "ClusterConfig",
@@ -31,12 +31,13 @@ def eksctl_files(copies: Copies) -> list[Written]:
     }
     return [
         Written(FILE, yaml_document(content), "the cluster and its nodes (ClusterConfig of eksctl)"),
-        *in_folders(copies, manifests),
+        *kubernetes_files(copies),
     ]
 
 
-def nodes(copies: ServingCopies) -> dict[str, Any]:
+def nodes(pool: Copies) -> dict[str, Any]:
     """As many nodes as the plan rents, kept for pods that ask for a GPU; disks in GiB and MiB/s."""
+    copies = pool[0]
     spot = {"spot": True} if is_spot(copies) else {}
     return {
         "name": copies.name,
@@ -46,7 +47,7 @@ def nodes(copies: ServingCopies) -> dict[str, Any]:
         "desiredCapacity": copies.machines,
         "minSize": copies.machines,
         "maxSize": copies.machines,
-        "volumeSize": root_disk_gib(copies),
+        "volumeSize": root_disk_gib(pool),
         "volumeType": "gp3",
         "volumeThroughput": DISK_MIB_PER_S,
         "volumeEncrypted": True,

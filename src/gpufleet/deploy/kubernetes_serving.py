@@ -7,16 +7,24 @@ tests/contracts/test_deployed_files.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpufleet.deploy.kubernetes_router import (
+    NAME,
+    NAMESPACE,
+    PART_OF,
+    PART_OF_GPUFLEET,
+    PORT_NAME,
+    router_names,
+    routers,
+)
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
-from gpufleet.deploy.target import Copies, Step, Target, Written, in_folders
+from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool, in_folders
 from gpufleet.languages import yaml_document
 from gpufleet.units import MINUTE
 
-NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
-PART_OF_GPUFLEET, TOKEN_SECRET, PORT_NAME = "gpufleet", "hf-token", "http"
+TOKEN_SECRET = "hf-token"
 HF_HOME = "/models"
 PROBE_S = 10
 FOLDER = "manifests"
@@ -140,9 +148,11 @@ def options(copies: ServingCopies) -> dict[str, Any]:
 
 
 def service(copies: ServingCopies) -> dict[str, Any]:
-    """One address for all copies, inside the cluster alone."""
+    """One address for all copies, inside the cluster alone; a router in front finds each by the name."""
     port = {"name": PORT_NAME, "port": 80, "targetPort": PORT_NAME}
     spec = {"type": "ClusterIP", "selector": {NAME: copies.name}, "ports": [port]}
+    if copies.routing is not None:
+        spec["clusterIP"] = "None"
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(copies), "spec": spec}
 
 
@@ -155,37 +165,55 @@ def disruption(copies: ServingCopies) -> dict[str, Any]:
 def kubernetes_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
     steps = [
-        *(step for one in copies for step in node_steps(one)),
-        Step("kubectl create namespace serving", "a namespace of their own"),
+        *(step for pool in by_pool(copies) for step in node_steps(pool)),
+        Step(f"kubectl create namespace {NAMESPACE}", "a namespace of their own"),
         Step(
-            "kubectl -n serving create secret generic hf-token --from-literal=token=$HF_TOKEN",
+            f"kubectl -n {NAMESPACE} create secret generic hf-token --from-literal=token=$HF_TOKEN",
             "for models behind a licence alone: your token of the hub",
         ),
-        Step("kubectl -n serving apply -R -f manifests", "starts them"),
+        Step(f"kubectl -n {NAMESPACE} apply -R -f manifests", "starts them"),
         *(rollout(one) for one in copies),
-        Step(f"kubectl -n serving port-forward service/{copies[0].name} 8080:80", "a way in, from this machine alone"),
+        *(way_in(name, port) for port, name in enumerate(addresses(copies), 8080)),
         Step("curl localhost:8080/v1/models", "names the model, from another terminal"),
-        Step("kubectl delete namespace serving", "takes all down; the machines cost on until you give them back"),
+        Step(f"kubectl delete namespace {NAMESPACE}", "takes all down; the machines cost on until you give them back"),
     ]
     return list(dict.fromkeys(steps))
 
 
-def node_steps(copies: ServingCopies) -> Iterator[Step]:
+def node_steps(pool: Sequence[ServingCopies]) -> Iterator[Step]:
     """What shows that there are nodes for the copies, after their label is put on where no cloud does."""
-    [(key, value)] = copies.node_labels.items()
+    first = pool[0]
+    [(key, value)] = first.node_labels.items()
     if key == OWN_LABEL:
-        marks = f"marks a node of that machine type; {copies.machines} in all"
+        marks = f"marks a node of that machine type; {first.machines} in all"
         yield Step(f"kubectl label node NODE {key}={value}", marks)
-    gpus = copies.gpu_resource.replace(".", r"\.")
+    gpus = first.gpu_resource.replace(".", r"\.")
     columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
-    needed = f"nodes of that type; needed: {copies.machines}, with {copies.gpus * copies.per_machine} under GPUS"
+    each = sum(one.gpus * one.per_machine for one in pool)
+    needed = f"nodes of that type; needed: {first.machines}, with {each} under GPUS"
     yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
+
+
+def addresses(copies: Copies) -> list[str]:
+    """The services that clients ask: of a router, where there is one, else of the copies."""
+    return [*router_names(copies).values(), *(one.name for one in copies if one.routing is None)]
+
+
+def way_in(name: str, port: int) -> Step:
+    """What brings a service to this machine."""
+    forward = f"kubectl -n {NAMESPACE} port-forward service/{name} {port}:80"
+    return Step(forward, f"a way in to {name}, from this machine alone")
 
 
 def rollout(copies: ServingCopies) -> Step:
     """The command that waits for copies."""
     waits = f"waits until {copies.name} answers, for {copies.start_s / MINUTE:.0f} minutes at most"
-    return Step(f"kubectl -n serving rollout status deployment/{copies.name} --timeout={copies.start_s}s", waits)
+    return Step(f"kubectl -n {NAMESPACE} rollout status deployment/{copies.name} --timeout={copies.start_s}s", waits)
 
 
-TARGET = Target("kubernetes", "Kubernetes", lambda copies: in_folders(copies, manifests), kubernetes_steps)
+def kubernetes_files(copies: Copies) -> list[Written]:
+    """Manifests of all groups, and of the routers in front of them."""
+    return [*in_folders(copies, manifests), *routers(copies)]
+
+
+TARGET = Target("kubernetes", "Kubernetes", kubernetes_files, kubernetes_steps)

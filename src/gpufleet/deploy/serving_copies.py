@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.instance import Instance
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, HOUR
 
@@ -25,35 +26,52 @@ LEAVING_S, STOPPING_S = 15, 15
 """How long a copy answers on after it has left the service, and what an engine needs to end after its last answer."""
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
+ROUTINGS = LEAST_BUSY, WEIGHTS, PRIORITY, PREFIX = "least_busy", "weights", "priority", "prefix"
+"""How a router deals requests out."""
 LABELLED_CLOUDS = ("aws", "gcp", "azure")
 """Clouds whose managed Kubernetes puts the machine type on nodes, as a label of its own."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Where an engine listens, and what it is told so that others than its own machine reach it."""
+    """Where an engine listens, and what it is told so that others than its own machine reach it and its metrics.
+
+    `options` are lines of its options file. `metrics` is where a scraper reads them.
+    """
 
     port: int
     words: tuple[str, ...] = ()
     ready: str = "/health"
+    metrics: str = "/metrics"
+    options: str = ""
 
 
 REACHED = {
     "vllm": Reached(8000),
-    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000")),
-    "tensorrt-llm": Reached(8000, ("--host", "0.0.0.0", "--port", "8000")),
+    "sglang": Reached(30000, ("--host", "0.0.0.0", "--port", "30000", "--enable-metrics")),
+    "tensorrt-llm": Reached(
+        8000,
+        ("--host", "0.0.0.0", "--port", "8000"),
+        metrics="/prometheus/metrics",
+        options="return_perf_metrics: true\n",
+    ),
 }
+"""Metrics are off by default in two: enable_metrics of sglang/srt/server_args.py; TensorRT-LLM shows them at
+/prometheus/metrics with return_perf_metrics (NVIDIA/TensorRT-LLM pull/5785)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ServingCopies:
     """`replicas` equal copies, `per_machine` on each of `machines`, as any tool starts them.
 
+    Groups of one `pool` share its machines; the GPUs of this one begin at `first_gpu` there.
+
     `cpus` and `memory_gib` are what a copy may have of its node beside the others and what the node keeps; None where
     the machine's own are not known; `vcpus` are all of a machine. `start_s` is how long a start may take, `grace_s` how
     long one that is told to stop may answer what it has begun. `options` is a file that the command reads, by
-    `options_file`. `usd_per_hour` is of all machines, `share_ratio` the share of the model's requests that the copies
-    get.
+    `options_file`. `usd_per_hour` is of all machines; `requests_per_s` is what a copy carries, `most_requests` how many
+    it answers at once. `shares` are those of the model's requests that all copies of the group get, by the longest
+    prompt in tokens; None: of any length. A router deals them out by `routing`; None: there is none.
     """
 
     name: str
@@ -66,6 +84,7 @@ class ServingCopies:
     gpus: int
     vendor: str
     reached: Reached
+    pool: int
     node_labels: Mapping[str, str]
     cloud: str
     region: str
@@ -75,15 +94,24 @@ class ServingCopies:
     gpu: str
     gpus_per_machine: float
     vcpus: int | None
-    share_ratio: float
+    requests_per_s: float
+    most_requests: int
+    shares: Mapping[float | None, float]
     cpus: float | None
     memory_gib: int | None
     shared_gib: float
     disk_gib: int
     start_s: int
     grace_s: int
+    first_gpu: int = 0
+    routing: str | None = None
     options_file: str | None = None
     options: str | None = None
+
+    @property
+    def share_ratio(self) -> float:
+        """The share of the model's requests of any length that the copies get."""
+        return self.shares[None]
 
     @property
     def per_machine(self) -> int:
@@ -123,12 +151,12 @@ def reserved(amount: float, slices: Sequence[tuple[float, float]]) -> float:
     return kept
 
 
-def share_of_node(machine: Instance, copies: int) -> tuple[float | None, int | None]:
-    """Cores, to a tenth, and whole GiB that each of so many copies may have of a machine."""
+def share_of_node(machine: Instance, share: float) -> tuple[float | None, int | None]:
+    """Cores, to a tenth, and whole GiB that a copy may have that gets such a share of a machine."""
     cores, gib = room_of_node(machine)
     return (
-        None if cores is None else max(math.floor(10 * cores / copies) / 10, 0.1),
-        None if gib is None else max(math.floor(gib / copies), 1),
+        None if cores is None else max(math.floor(10 * cores * share) / 10, 0.1),
+        None if gib is None else max(math.floor(gib * share), 1),
     )
 
 
@@ -140,3 +168,15 @@ def disk_gib(weights_bytes: float) -> int:
 def node_labels(cloud: str, instance: str, pool: str) -> dict[str, str]:
     """The label by which pods find nodes of a machine type: the cloud's own, else one that is put on them."""
     return {INSTANCE_LABEL: instance} if cloud in LABELLED_CLOUDS else {OWN_LABEL: pool}
+
+
+def routing_named(name: str) -> str:
+    """A way to deal out requests, as it is told apart.
+
+    >>> routing_named("least-busy")
+    'least_busy'
+    """
+    found = name.strip().casefold().replace("-", "_")
+    if found not in ROUTINGS:
+        raise UsageError("unknown routing", found=name, expected=f"one of {', '.join(ROUTINGS)}")
+    return found

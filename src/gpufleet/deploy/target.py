@@ -43,6 +43,14 @@ class Target:
     deals_out: bool = False
 
 
+def by_pool(copies: Copies) -> list[list[ServingCopies]]:
+    """Groups that stand on the same machines."""
+    pools: dict[int, list[ServingCopies]] = {}
+    for one in copies:
+        pools.setdefault(one.pool, []).append(one)
+    return list(pools.values())
+
+
 def in_folders(copies: Copies, files: Callable[[ServingCopies], Iterable[Written]]) -> list[Written]:
     """The files of each group: as they are where there is one, else in a folder for each."""
     names = (lambda _, name: name) if len(copies) == 1 else of_several

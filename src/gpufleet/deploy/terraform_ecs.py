@@ -12,7 +12,7 @@ from gpufleet.deploy.ecs_access import roles, security
 from gpufleet.deploy.ecs_copies import NAME, PULL_TIMEOUT, copies_blocks, ident
 from gpufleet.deploy.hcl import Block, Code, Value, Values, hcl_document, inner, text_of
 from gpufleet.deploy.serving_copies import ServingCopies
-from gpufleet.deploy.target import Copies, Step, Target, Written
+from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
 
 CLUSTER, FIRST_PORT = "serving", 80
 PROVIDER_VERSION, TERRAFORM_VERSION = "~> 6.0", ">= 1.5"
@@ -217,12 +217,21 @@ def terraform_steps(copies: Copies) -> Iterator[Step]:
     yield Step("terraform destroy", "asks, then takes all down, machines too")
 
 
+def refusal(copies: Copies) -> str | None:
+    """Why ECS cannot hold copies: machines that cannot be rented, or that models share, or prompts that go apart."""
+    if any(len(pool) > 1 for pool in by_pool(copies)):
+        return "models that share machines"
+    if any(len(one.shares) > 1 for one in copies):
+        return "short prompts and long ones apart: a load balancer sees no lengths"
+    return unrentable(copies)
+
+
 TARGET = Target(
     "terraform-ecs",
     "Amazon ECS by Terraform",
     lambda copies: list(terraform_files(copies)),
     lambda copies: list(terraform_steps(copies)),
-    unrentable,
+    refusal,
     rents=RENTED,
     deals_out=True,
 )

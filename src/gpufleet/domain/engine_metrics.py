@@ -17,6 +17,9 @@ class EngineMetric:
     """One metric by the name that a scraper reads (counters end in _total where the client library says so).
 
     `what` says what it measures, in one word for all engines ('waiting_requests'); empty: none of those asked for.
+    `off_unless` is the flag, option or file without which it is not shown; empty: it is on by default. `buckets` are
+    the upper bounds of a histogram, without infinity; empty where nobody looked. A label may say its values:
+    `reason=stop|error`.
     """
 
     name: str
@@ -24,6 +27,26 @@ class EngineMetric:
     labels: tuple[str, ...] = ()
     what: str = ""
     since: str | None = None
+    off_unless: str = ""
+    buckets: tuple[float, ...] = ()
+
+    def values_of(self, label: str) -> list[str]:
+        """The values that a label can have, where they are known.
+
+        >>> EngineMetric("done_total", "counter", ("model", "reason=stop|error")).values_of("reason")
+        ['stop', 'error']
+        """
+        pairs = [each.partition("=") for each in self.labels]
+        return next((values.split("|") for name, _, values in pairs if name == label and values), [])
+
+    def bucket_of(self, value: float) -> tuple[float, float] | None:
+        """The bounds of the bucket that a value falls into, the upper one in it; None above the last, or unknown.
+
+        >>> EngineMetric("ttft", "histogram", buckets=(0.5, 0.75, 1.0)).bucket_of(0.75)
+        (0.5, 0.75)
+        """
+        lower = (0.0, *self.buckets)
+        return next(((low, high) for low, high in zip(lower, self.buckets, strict=False) if low < value <= high), None)
 
 
 @dataclass(frozen=True)

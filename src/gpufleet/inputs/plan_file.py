@@ -20,6 +20,7 @@ from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.encoders import EncoderBatchPlan
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.job import BatchPlan, JobPlan, RentedJob
+from gpufleet.results.mix import FleetMix
 from gpufleet.results.plan import PlanBasis, ServePlan, ServicePlan
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.seal import SEAL, unlike_its_seal
@@ -32,6 +33,8 @@ EXPECTED = "what 'gpufleet plan serve ... -o json' writes of models that write"
 JOB, PLAN_JOB_AGAIN = "a plan of a job", "Plan the job again, with -o json."
 OF_JOBS = "what 'gpufleet plan train', 'plan finetune' or 'plan batch' writes with -o json"
 OF_ANY = f"{OF_JOBS}, or 'plan serve'"
+MIX, OF_MIX, MIX_AGAIN = "a mix", "what 'gpufleet mix -o json' writes", "Plan the mix again, with -o json."
+OF_MIXES = {"services", "routes", "copies"}
 ANSWERED = b'"schema_version"'
 OF_TRAINING, OF_ENCODERS = "num_trained_parameters", "inputs_per_request"
 OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
@@ -56,6 +59,28 @@ def read_plan(path: str | Path, hint: str = PLAN_AGAIN) -> ServePlan | FleetPlan
     content = content_of_plan(path)
     kind: type[ServePlan | FleetPlan] = FleetPlan if "plans" in content else ServePlan
     return unedited(path, content, kind, WHAT, EXPECTED, hint)
+
+
+def is_mix(path: str | Path) -> bool:
+    """Whether a JSON file holds a mix; what holds no answer at all is left to its reader."""
+    content = read_json(path, WHAT, LARGEST_BYTES, EXPECTED)
+    return isinstance(content, dict) and set(content) >= OF_MIXES
+
+
+def read_mix(path: str | Path) -> FleetMix:
+    """The mix of a JSON file; one that was edited, or has no seal, is refused."""
+    content = read_json(path, MIX, LARGEST_BYTES, OF_MIX)
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise UsageError(f"{str(path)!r} is not {MIX}", expected=OF_MIX)
+    of_this_form(path, MIX, content)
+    if SEAL not in content:
+        raise UsageError(f"the mix {str(path)!r} {WITHOUT_SEAL}", hint=MIX_AGAIN)
+    content.pop(CURRENCY_KEY, None)
+    refuse_edited(str(path), content, MIX_AGAIN)
+    try:
+        return FleetMix.model_validate(content)
+    except ValidationError as error:
+        raise not_valid(path, MIX, error, OF_MIX) from error
 
 
 def read_job_plan(path: str | Path, expected: str = OF_ANY) -> TrainingPlan | BatchPlan | EncoderBatchPlan:

@@ -23,7 +23,8 @@ class WatchedCopies:
 
     `name` and `namespace` are those of its deployment. `objectives` are limits of latency, as `ttft.p95`, in seconds;
     `requests_per_s` is the rate that was asked for, `requests_per_s_capacity` what the copies carry. `usd_per_hour` is
-    of one machine. `most_running` is how many requests a copy answers at once.
+    of one machine. `most_running` is how many requests a copy answers at once. What `drafts` gives each sequence a step
+    is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics.
     """
 
     name: str
@@ -46,15 +47,27 @@ class WatchedCopies:
     output_tokens: float
     most_running: float
     start_s: float
+    vendor: str = "nvidia"
+    drafts: str | None = None
+    accepted_tokens: Range | None = None
+    port: int = 8000
+    metrics_path: str = "/metrics"
 
 
 @dataclass(frozen=True, eq=False)
 class WatchedPlan:
-    """All copies of a plan, and the hash by which it is told from others."""
+    """All copies of a plan, and the hash by which it is told from others.
+
+    `gpu_metrics` and `cluster_metrics` are those of dcgm-exporter and kube-state-metrics, `xid_codes` the codes of
+    each resolution of NVIDIA's catalogue.
+    """
 
     name: str
     plan_hash: str
     copies: Sequence[WatchedCopies]
+    gpu_metrics: EngineMetrics | None = None
+    cluster_metrics: EngineMetrics | None = None
+    xid_codes: Mapping[str, Sequence[int]] | None = None
 
     @property
     def usd_per_hour(self) -> float:

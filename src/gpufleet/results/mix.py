@@ -8,6 +8,7 @@ from gpufleet.results.answer import Answer
 from gpufleet.results.base import Result
 from gpufleet.results.plan import Deployment
 from gpufleet.results.rented import OfferedMachines
+from gpufleet.results.seal import Sealed
 
 
 class MixCopies(Result):
@@ -80,7 +81,11 @@ class MixService(Result):
     """
 
     model: str
+    num_parameters: int = 0
     requests_per_s: float
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    engine_version: str | None = None
     objectives: dict[str, float]
     headroom_ratio: float
     confidence: float
@@ -90,7 +95,7 @@ class MixService(Result):
     reason: str = ""
 
 
-class FleetMix(Answer):
+class FleetMix(Sealed, Answer):
     """Machines of several types for one or several services, at least cost.
 
     `least_usd_per_hour`: at the loads that were found no mix of the `num_offers_searched` best offers costs less; the

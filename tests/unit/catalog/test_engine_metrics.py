@@ -27,7 +27,9 @@ from gpufleet.errors import DataMissing, OurBug, UnknownName
         ("sglang", "0.4.3", "itl", "sglang:time_per_output_token_seconds"),
         ("sglang", "0.5.9", "itl", "sglang:inter_token_latency_seconds"),
         ("sglang", "0.5.9", "waiting_requests", "sglang:num_queue_reqs"),
-        ("tensorrt-llm", "1.2", "kv_use", "trtllm_kv_cache_utilization"),
+        ("tensorrt-llm", "1.3.0", "kv_use", "trtllm_kv_cache_utilization"),
+        ("tensorrt-llm", "1.2", "ttft", "time_to_first_token_seconds"),
+        ("kube-state-metrics", None, "available_copies", "kube_deployment_status_replicas_available"),
         ("text-embeddings-inference", "1.9.3", "waiting_requests", "te_queue_size"),
         ("dcgm-exporter", None, "xid_error", "DCGM_FI_DEV_XID_ERRORS"),
     ],
@@ -96,3 +98,40 @@ def test_each_row_is_in_order_and_no_name_is_told_twice_in_a_version() -> None:
     spans = {(row["system"], row["metric"], row["since"]) for row in rows}
     assert len(spans) == len(rows)
     assert set(known_whats()) >= {"kv_use", "ttft", "preemptions", "accepted_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("system", "version", "metric", "off_unless"),
+    [
+        ("vllm", "0.19.1", "vllm:time_to_first_token_seconds", ""),
+        ("sglang", "0.5.9", "sglang:time_to_first_token_seconds", "--enable-metrics"),
+        ("tensorrt-llm", "1.2.0", "time_to_first_token_seconds", "return_perf_metrics: true"),
+        ("dcgm-exporter", None, "DCGM_FI_DEV_GPU_TEMP", ""),
+        ("dcgm-exporter", None, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm-counters.csv"),
+        ("dcgm-exporter", None, "DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm-counters.csv"),
+        ("dcgm-exporter", None, "DCGM_FI_PROF_SM_ACTIVE", "dcgm-counters.csv"),
+    ],
+)
+def test_what_is_off_by_default_says_what_turns_it_on(
+    system: str, version: str | None, metric: str, off_unless: str
+) -> None:
+    """etc/default-counters.csv of dcgm-exporter; enable_metrics of sglang/srt/server_args.py is False."""
+    assert metrics_of(system, version).by_name[metric].off_unless == off_unless
+
+
+def test_a_value_falls_into_a_bucket_of_its_version() -> None:
+    """vllm/v1/metrics/loggers.py of 0.8.5 and sglang/srt/metrics/collector.py of 0.4.6."""
+    ttft = metrics_of("vllm", "0.8.5").by_name["vllm:time_to_first_token_seconds"]
+    assert ttft.bucket_of(0.9) == (0.75, 1.0)
+    assert ttft.bucket_of(1e4) is None
+    assert metrics_of("vllm", "0.7.3").by_name["vllm:time_to_first_token_seconds"].bucket_of(0.9) is None
+    assert metrics_of("sglang", "0.4.6").by_name["sglang:time_to_first_token_seconds"].bucket_of(0.9) == (0.8, 1.0)
+    assert metrics_of("sglang", "0.4.6").by_name["sglang:e2e_request_latency_seconds"].buckets[-1] == 800
+    assert metrics_of("sglang", "0.5.9").by_name["sglang:e2e_request_latency_seconds"].buckets[-1] == 2400
+
+
+def test_buckets_are_in_order() -> None:
+    for system in ("vllm", "sglang", "tensorrt-llm"):
+        for metric in metrics_of(system).by_name.values():
+            assert list(metric.buckets) == sorted(set(metric.buckets))
+            assert not metric.buckets or metric.kind == "histogram"

@@ -3,57 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 
-from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.api.envelope import in_full
-from gpufleet.ask.deploy.shape import DeployedFile, DeployedPlan, DeployedStep
+from gpufleet.api.rented_groups import Group, RentedPool, groups_of, names_of, read_rented, start_of
+from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.deploy.launch import OPTIONS_FILE
 from gpufleet.deploy.serving_copies import (
+    LEAST_BUSY,
     LEAST_GRACE_S,
-    LEAST_START_S,
     MOST_GRACE_S,
     REACHED,
     SHARED_GIB,
+    WEIGHTS,
     ServingCopies,
     disk_gib,
     node_labels,
+    routing_named,
     share_of_node,
 )
 from gpufleet.deploy.target import Target
-from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import read_plan
-from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
-from gpufleet.records import dataclass
-from gpufleet.report.numbers import percent, usd_per_hour
+from gpufleet.errors import UsageError
+from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.base import Launch
+from gpufleet.results.deployed import DeployedFile, DeployedStep
 from gpufleet.results.fleet import FleetPlan
-from gpufleet.results.plan import Deployment, MixPart, ServePlan
+from gpufleet.results.mix import FleetMix
+from gpufleet.results.plan import Deployment, ServePlan
 
-UNKNOWN_START_S = 1800
-LONGER_START, LONGER_ANSWER = 2.0, 3.0
-"""Of the cold start at its high end, and of the longest latency of the plan; judgements, as the 30 min of a start that
-nobody can foresee."""
-BYTES_OF_A_PARAMETER = 2.0
+LONGER_ANSWER = 3.0
+"""Of the longest latency of the plan; a judgement."""
+OPTIONS_WORD = "--extra_llm_api_options"
+COMPOSE = "compose"
 PLAN_FILE, README = "gpufleet.json", "README.md"
-SHUTDOWN, PLAN_AGAIN = "--shutdown-timeout", "Plan again, with -o json."
+SHUTDOWN = "--shutdown-timeout"
 
 
 def deploy_plan(
-    plan: str | PathLike[str] | ServePlan | FleetPlan,
+    plan: str | PathLike[str] | ServePlan | FleetPlan | FleetMix,
     to: str = "kubernetes",
     *,
     image: str | None = None,
+    router: str | None = None,
     catalog: Catalog | None = None,
 ) -> DeployedPlan:
     """Files that start what a plan advises to rent, on a target: kubernetes, eksctl, terraform-ecs or compose.
 
-    `plan` is the file that `plan serve -o json` wrote. `image` replaces that of the engine's version.
+    `plan` is the file that `plan serve -o json` or `mix -o json` wrote. `image` replaces that of the engine's version.
+    `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself there is one,
+    least_busy, in front of two offers that serve one model and of several copies on one machine.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -62,78 +65,41 @@ def deploy_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan), PLAN_AGAIN)
-    groups = list(told_apart(list(groups_of(read))))
-    names = distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
-    copies = [copies_of(group, names[group.name], tables, image) for group in groups]
+    read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
+    groups = groups_of(read)
+    names = names_of(groups)
+    routing = None if router is None else routing_named(router)
+    if routing is not None and target.deals_out:
+        raise UsageError(f"{to} has a balancer of its own", found=f"--router {router}", expected="no --router")
+    first_of = {group.pool: names[group.name] for group in reversed(groups)}
+    alone = beside_each_other(
+        [copies_of(group, names[group.name], first_of[group.pool], tables, image) for group in groups]
+    )
+    copies = [replace(one, routing=routing_of(one, alone, target, routing)) for one in alone]
     refused = target.refusal(copies)
     if refused is not None:
         raise UsageError(f"{to} cannot hold this plan", found=refused, expected=who_can(copies))
     files = [DeployedFile(**file._asdict()) for file in target.files(copies)]
-    machines = [bought(group.deployment) for group in groups]
+    pools = {group.pool: group.machines for group in groups}
     notes = [note for group, one in zip(groups, copies, strict=True) for note in said_of(group, one, target)]
     answer = DeployedPlan(
         target=to,
-        models=[group.model for group in groups],
-        machines=machines,
-        usd_per_hour=sum(group.deployment.usd_per_hour for group in groups),
+        models=list(dict.fromkeys(group.model for group in groups)),
+        machines=[bought(pool) for pool in pools.values()],
+        usd_per_hour=sum(pool.usd_per_hour for pool in pools.values()),
         files=files,
         steps=[DeployedStep(**step._asdict()) for step in target.steps(copies)],
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *([] if target.deals_out else dealt_out(read)), *notes])),
+        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])),
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
         DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
     ]
-    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image}
+    asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, "to": to, "image": image, "router": router}
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Equal copies of one model that a plan advises to rent."""
-
-    name: str
-    model: str
-    num_parameters: int
-    deployment: Deployment
-    launch: Launch
-    engine_version: str | None
-    share_ratio: float = 1.0
-
-
-def groups_of(plan: ServePlan | FleetPlan) -> Iterator[Group]:
-    """What a plan rents: of each model its answer, or both parts of two offers."""
-    plans = plan.plans if isinstance(plan, FleetPlan) else [plan]
-    if isinstance(plan, FleetPlan) and plan.encoder_plans:
-        raise UsageError("plans of encoders are not deployed yet", expected="plans of models that write")
-    for one in plans:
-        parts = [(d, 1.0) for d in one.deployments[:1]]
-        parts = parts or [(part.deployment, part.share_ratio) for part in parts_of_mix(one)]
-        if not parts:
-            raise Infeasible(f"the plan of {one.model} serves nothing", hint="The plan says why.")
-        version = None if one.basis is None else one.basis.question.get("engine_version")
-        for number, (deployment, share) in enumerate(parts, 1):
-            if deployment.launch is None:
-                raise UsageError(f"the plan of {one.model} names no command", hint=PLAN_AGAIN)
-            name = one.model if len(parts) == 1 else f"{one.model}-{number}"
-            yield Group(name, one.model, one.num_parameters, deployment, deployment.launch, version, share)
-
-
-def told_apart(groups: Sequence[Group]) -> Iterator[Group]:
-    """Groups with names of their own, where a fleet serves one model twice."""
-    counts, seen = Counter(group.name for group in groups), Counter[str]()
-    for group in groups:
-        seen[group.name] += 1
-        yield group if counts[group.name] == 1 else replace(group, name=f"{group.name}-{seen[group.name]}")
-
-
-def parts_of_mix(plan: ServePlan) -> Sequence[MixPart]:
-    """Two offers that serve together where none serves alone."""
-    return () if plan.deployments or plan.mix is None else plan.mix.parts
 
 
 def apart(groups: Sequence[Group]) -> Iterator[str]:
@@ -143,17 +109,28 @@ def apart(groups: Sequence[Group]) -> Iterator[str]:
         yield f"Machines stand in {' and '.join(places)}, with a cluster for each: apply each folder in its own"
 
 
-def dealt_out(plan: ServePlan | FleetPlan) -> Iterator[str]:
-    """What has to be in front of two offers that serve one model."""
-    for one in plan.plans if isinstance(plan, FleetPlan) else [plan]:
-        shares = [percent(part.share_ratio) for part in parts_of_mix(one)]
-        if shares:
-            yield f"Requests of {one.model} have to be dealt out {' to '.join(shares)}: no router is written yet"
+def dealt_out(copies: Sequence[ServingCopies], to: str) -> Iterator[str]:
+    """What a router needs beside the copies."""
+    if to != COMPOSE and any(one.routing is not None for one in copies):
+        yield "A router runs twice, on nodes without GPUs, with half a core and 256 MiB each"
+    if len({(one.cloud, one.region) for one in copies if one.routing is not None}) > 1:
+        yield "The router deals out in one cluster alone: copies of two places need a balancer between the clusters"
 
 
-def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> ServingCopies:
-    """A group as files start it."""
-    d, how = group.deployment, group.launch
+def routing_of(one: ServingCopies, every: Sequence[ServingCopies], target: Target, said: str | None) -> str | None:
+    """How a router deals out what copies get: as said; by itself where copies are not alike, or have no one address.
+
+    Where lengths go apart, by the shares of the plan: who is busy with what is not seen from one length alone.
+    """
+    if target.deals_out:
+        return None
+    several = sum(other.model == one.model for other in every) > 1 or (target.name == COMPOSE and one.replicas > 1)
+    return said or ((WEIGHTS if len(one.shares) > 1 else LEAST_BUSY) if several else None)
+
+
+def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | None) -> ServingCopies:
+    """A group as files start it, on machines that are named by their pool."""
+    d, how = group.deployment, shows_metrics(group)
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
         raise UsageError("copies over several machines are not deployed yet", found=f"{d.gpus_per_replica} GPUs a copy")
@@ -161,8 +138,11 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
     if found is None:
         raise UsageError(f"no image of {d.engine} is known", hint="--image names yours.")
     start_s, weights_bytes = start_of(group)
-    copies = math.ceil(d.replicas / d.instance_count)
-    cores, gib = (None, None) if machine is None else share_of_node(machine, copies)
+    num_machines = group.machines.count
+    beside = (
+        d.gpus_per_instance if group.machines.is_shared else math.ceil(d.replicas / num_machines) * d.gpus_per_replica
+    )
+    cores, gib = (None, None) if machine is None else share_of_node(machine, d.gpus_per_replica / beside)
     grace_s = grace_of(d)
     return ServingCopies(
         name=name,
@@ -171,11 +151,12 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         image=found,
         arguments=[*told(how), *REACHED[d.engine].words, *stopping(group, grace_s)],
         replicas=d.replicas,
-        machines=d.instance_count,
+        machines=num_machines,
+        pool=group.pool,
         gpus=d.gpus_per_replica,
         vendor=vendor_of(d, tables),
         reached=REACHED[d.engine],
-        node_labels=node_labels(d.cloud, d.instance, name),
+        node_labels=node_labels(d.cloud, d.instance, pool),
         cloud=d.cloud,
         region=d.region,
         instance=d.instance,
@@ -184,7 +165,9 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         gpu=d.gpu,
         gpus_per_machine=d.gpus_per_instance,
         vcpus=None if machine is None else machine.vcpus,
-        share_ratio=group.share_ratio,
+        requests_per_s=d.requests_per_s_capacity.value / d.replicas,
+        most_requests=max(math.floor(d.largest_batch), 1),
+        shares=group.shares,
         cpus=cores,
         memory_gib=gib,
         shared_gib=SHARED_GIB if d.gpus_per_replica > 1 else 0.0,
@@ -194,6 +177,37 @@ def copies_of(group: Group, name: str, tables: Catalog, image: str | None) -> Se
         options_file=how.options_file,
         options=how.options,
     )
+
+
+def disks(copies: Sequence[ServingCopies], target: Target) -> Iterator[str]:
+    """The disk that machines need, of all copies that stand on them, where no file rents them with it."""
+    if target.rents:
+        return
+    needed: dict[tuple[int, str], int] = {}
+    for one in copies:
+        pool = (one.pool, one.instance)
+        needed[pool] = needed.get(pool, 0) + one.per_machine * one.disk_gib
+    yield from (f"A {instance} needs a disk of {gib} GiB beside its system's" for (_, instance), gib in needed.items())
+
+
+def beside_each_other(copies: Sequence[ServingCopies]) -> list[ServingCopies]:
+    """The copies with the first GPU of each group on a machine that it shares: behind those of the groups before."""
+    taken: dict[int, int] = {}
+    placed = []
+    for one in copies:
+        placed.append(replace(one, first_gpu=taken.get(one.pool, 0)))
+        taken[one.pool] = taken.get(one.pool, 0) + one.per_machine * one.gpus
+    return placed
+
+
+def shows_metrics(group: Group) -> Launch:
+    """How a group is launched, with the lines of its options file without which its engine shows no metrics."""
+    how, lines = group.launch, REACHED[group.deployment.engine].options
+    if not lines:
+        return how
+    words = [] if how.options_file else [OPTIONS_WORD, OPTIONS_FILE]
+    file = {"options_file": how.options_file or OPTIONS_FILE, "options": (how.options or "") + lines}
+    return how.model_copy(update={"arguments": [*how.arguments, *words], **file})
 
 
 def told(how: Launch) -> list[str]:
@@ -213,28 +227,17 @@ def grace_of(d: Deployment) -> int:
     return math.ceil(min(max(LONGER_ANSWER * longest, LEAST_GRACE_S), MOST_GRACE_S))
 
 
-def start_of(group: Group) -> tuple[int, float]:
-    """Seconds that a start may take, twice the high end of what is expected, and bytes of weights."""
-    d = group.deployment
-    try:
-        found = cold_start_of(group.model, f"{d.gpu}:{d.gpus_per_replica}", d.engine, precision=d.weight_format)
-    except GpufleetError:
-        return UNKNOWN_START_S, BYTES_OF_A_PARAMETER * group.num_parameters
-    seconds = found.seconds.high if found.seconds.high and math.isfinite(found.seconds.high) else UNKNOWN_START_S
-    return math.ceil(max(LONGER_START * seconds, LEAST_START_S)), found.weights_bytes
-
-
 def vendor_of(d: Deployment, tables: Catalog) -> str:
     """Who makes the GPU."""
     gpu = tables.accelerators.get(d.gpu)
     return "nvidia" if gpu is None else gpu.vendor
 
 
-def bought(d: Deployment) -> str:
+def bought(pool: RentedPool) -> str:
     """What is rented, in words."""
-    where = "any region" if d.region == "all" else d.region
-    kind = d.price_kind.replace("_", " ")
-    return f"{d.instance_count}x {d.cloud} {d.instance} in {where}, {kind}: {usd_per_hour(d.usd_per_hour)}"
+    where = "any region" if pool.region == "all" else pool.region
+    kind = pool.price_kind.replace("_", " ")
+    return f"{pool.count}x {pool.cloud} {pool.instance} in {where}, {kind}: {usd_per_hour(pool.usd_per_hour)}"
 
 
 def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str]:
@@ -243,11 +246,9 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
     d = group.deployment
     kind = d.price_kind.replace("_", " ")
     if target.rents and d.price_kind not in target.rents:
-        yield f"The files rent {d.instance} on demand: buy {d.instance_count} as {kind} for the account first"
+        yield f"The files rent {d.instance} on demand: buy {copies.machines} as {kind} for the account first"
     elif not target.rents and d.price_kind != "on_demand":
-        yield f"No file says how machines are paid for: rent {d.instance_count}x {d.instance} as {kind} first"
-    if not target.rents:
-        yield f"A {d.instance} needs a disk of {copies.per_machine * copies.disk_gib} GiB beside its system's"
+        yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and d.engine == "vllm":

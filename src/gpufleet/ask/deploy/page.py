@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.ask.deploy.shape import DeployedPlan, DeployedStep
+from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import target_named
 from gpufleet.report.page import Column, Command, Page, Table
+from gpufleet.results.deployed import DeployedStep
 
 
 def deployed_page(found: DeployedPlan, folder: str | None = None) -> Page:

@@ -1,0 +1,34 @@
+"""What reads the files, and which rules are in them: rows by the modules of `gpufleet.monitor` that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from gpufleet.errors import UnknownName
+from gpufleet.monitor.rules import Watching, with_twins
+from gpufleet.monitor.target import Target
+from gpufleet.monitor.watched import WatchedPlan
+
+TARGETS = {"prometheus": "prometheus_files", "alertmanager": "alertmanager_files", "grafana": "grafana_files"}
+RULES = ("serving_rules", "copies_rules", "gpu_rules")
+SEED_RULES = ("seed_rules",)
+
+
+def target_named(name: str) -> Target:
+    """The target of a name; modules of the others are not loaded.
+
+    >>> target_named("prometheus").title
+    'Prometheus'
+    """
+    if name not in TARGETS:
+        raise UnknownName("target", name, TARGETS, hint=f"Known: {', '.join(TARGETS)}.")
+    target: Target = import_module(f"gpufleet.monitor.{TARGETS[name]}").TARGET
+    return target
+
+
+def watching(plan: WatchedPlan, modules: Sequence[str]) -> Watching:
+    """All rules on a plan with the twins of their metrics, and what of it no rule watches."""
+    found: list[Watching] = [import_module(f"gpufleet.monitor.{name}").watched_by(plan) for name in modules]
+    groups = [group for each in found for group in each.groups]
+    return Watching(with_twins(groups), [line for each in found for line in each.unwatched])

@@ -1,0 +1,50 @@
+"""`gpufleet alerts`: files that watch a plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.deploy import DiffOption, FolderOption, ForceOption, PlanArgument
+from gpufleet.cli.emit import emit
+from gpufleet.cli.market import CatalogOption
+from gpufleet.cli.options import OutFileOption, OutputOption, verb
+
+app = verb()
+
+ReaderOption = Annotated[
+    str, typer.Option("--to", metavar="TARGET", help="prometheus; alertmanager: who is told; grafana: a dashboard.")
+]
+SeedsOption = Annotated[
+    bool, typer.Option("--seed-thresholds", help="Add the seeds' four alerts; the page says where they mislead.")
+]
+
+
+@app.command()
+def alerts(
+    plan: PlanArgument,
+    to: ReaderOption = "prometheus",
+    out: FolderOption = None,
+    force: ForceOption = False,
+    seed_thresholds: SeedsOption = False,
+    diff: DiffOption = None,
+    catalog_dir: CatalogOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Rules that watch what a plan promises, whose limits are the plan's: nothing is applied."""
+    from gpufleet.ask.alerts.find import watch_plan
+    from gpufleet.ask.alerts.page import alerts_page
+    from gpufleet.catalog.load import load_catalog
+    from gpufleet.cli.deployed_folder import differences, write_folder
+    from gpufleet.report.output_stream import say
+
+    found = watch_plan(plan, to, seed_thresholds=seed_thresholds, catalog=load_catalog(catalog_dir))
+    if diff is not None:
+        say(differences(found, diff))
+        return 0
+    if out is not None:
+        write_folder(found, out, force=force)
+    emit(found, alerts_page(found, out), output, out_file)
+    return 0
