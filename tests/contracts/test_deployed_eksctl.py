@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import kubernetes_validate
@@ -98,3 +99,4 @@ def test_machines_of_another_cloud_are_refused_with_what_can_hold_them() -> None
     with pytest.raises(UsageError) as refused:
         gpufleet.deploy_plan(one.model_copy(update={"deployments": elsewhere}), "eksctl", image=IMAGE)
     assert "kubernetes" in str(refused.value.expected)
+    assert not re.search("eksctl|terraform-ecs", str(refused.value.expected))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -53,8 +55,10 @@ def test_values_read_back_equal(attributes: dict[str, Any], within: dict[str, An
 def test_a_text_stands_beside_an_expression_and_begins_none(before: str, after: str) -> None:
     written = text_of(before, Code("var.name"), after).text
     [raw] = hcl2.loads(f"a = {written}\n").values()
-    assert raw.count("${") == 1
-    assert "%{" not in raw
+    left, right = raw.split("${var.name}")
+    assert not left.endswith(("$", "%"))
+    assert not re.search(r"[$%]\{", left + right)
+    assert (json.loads(f'{left}"'), json.loads(f'"{right}')) == (before, after)
 
 
 @settings(max_examples=cases(6, 60), deadline=None)

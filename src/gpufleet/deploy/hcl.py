@@ -51,13 +51,19 @@ def inner(kind: str, attributes: Mapping[str, Value], *blocks: Block) -> Block:
 
 
 def text_of(*parts: str | Code) -> Code:
-    """A string in which expressions stand among texts.
+    """A string in which expressions stand among texts; a `$` in front of one would make it text.
 
     >>> text_of(Code("var.name"), "-a").text
     '"${var.name}-a"'
     """
-    written = (f"${{{part.text}}}" if isinstance(part, Code) else hcl_string(part)[1:-1] for part in parts)
+    written = (f"${{{part.text}}}" if isinstance(part, Code) else literal(part) for part in parts)
     return Code(f'"{"".join(written)}"')
+
+
+def literal(text: str) -> str:
+    """A part of a string, its last character such that nothing behind it changes its meaning."""
+    inside = hcl_string(text)[1:-1]
+    return f"{inside[:-1]}\\u{ord(inside[-1]):04x}" if inside.endswith(("$", "%")) else inside
 
 
 def hcl_document(blocks: Iterable[Block], *said: str) -> str:
