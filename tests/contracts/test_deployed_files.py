@@ -149,6 +149,30 @@ def test_two_services_of_one_model_are_two_groups_with_names_of_their_own() -> N
     assert {"qwen3-32b-1", "qwen3-32b-2"} <= set(names)
 
 
+def test_weights_on_a_volume_and_a_token_of_another_name() -> None:
+    number = next(number for number in range(NUM_PLANS) if plan(number).answer.replicas > 1)
+    found = gpufleet.deploy_plan(plan(number), image=IMAGE, secret="my-hub", volume="weights")
+    [deployment] = of_kind(found, "Deployment")
+    kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
+    pod = deployment["spec"]["template"]["spec"]
+    [models] = [volume for volume in pod["volumes"] if volume["name"] == "models"]
+    assert models["persistentVolumeClaim"]["claimName"] == "weights"
+    token = next(each for each in engine_of(deployment)["env"] if each["name"] == "HF_TOKEN")
+    assert token["valueFrom"]["secretKeyRef"]["name"] == "my-hub"
+    own = engine_of(of_kind(deployed(number), "Deployment")[0])["resources"]["requests"]["ephemeral-storage"]
+    assert gib(engine_of(deployment)["resources"]["requests"]["ephemeral-storage"]) < gib(own), "no weights on the node"
+    assert any("ReadWriteMany" in note for note in found.notes)
+    for said in ({"volume": "Weights"}, {"secret": "a" * 64}, {"secret": "a\nb"}):
+        with pytest.raises(GpufleetError, match="is no name"):
+            gpufleet.deploy_plan(plan(number), image=IMAGE, **said)
+    with pytest.raises(GpufleetError, match="no objects of Kubernetes"):
+        gpufleet.deploy_plan(plan(number), "compose", image=IMAGE, volume="weights")
+
+
+def gib(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi"))
+
+
 def test_compose_holds_one_machine_alone() -> None:
     one = gpufleet.plan_serve("llama-3.1-8b", rate="0.5/s", input_tokens=500, output_tokens=100, rows=1)
     found = gpufleet.deploy_plan(one, "compose", image=IMAGE)

@@ -43,6 +43,14 @@ RouterOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--router", metavar="HOW", help="Deal requests out by least_busy, weights, priority or prefix."),
 ]
+SecretOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--secret", metavar="NAME", help="The cluster's secret with the hub's token; default hf-token."),
+]
+VolumeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--volume", metavar="CLAIM", help="A claim of the cluster that copies load weights from."),
+]
 DiffOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--diff", metavar="DIR", help="Show what differs from the files of a folder."),
@@ -58,6 +66,8 @@ def deploy(
     force: ForceOption = False,
     image: ImageOption = None,
     router: RouterOption = None,
+    secret: SecretOption = None,
+    volume: VolumeOption = None,
     timezone: ZoneOption = None,
     prometheus: PrometheusOption = None,
     diff: DiffOption = None,
@@ -77,6 +87,8 @@ def deploy(
         to,
         image=image,
         router=router,
+        secret=secret,
+        volume=volume,
         timezone=timezone,
         prometheus=prometheus,
         catalog=load_catalog(catalog_dir),

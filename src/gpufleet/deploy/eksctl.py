@@ -77,4 +77,5 @@ TARGET = Target(
     lambda copies: list(eksctl_steps(copies)),
     unrentable,
     rents=RENTED,
+    in_cluster=True,
 )

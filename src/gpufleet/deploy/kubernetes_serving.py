@@ -25,7 +25,6 @@ from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool, in_fo
 from gpufleet.languages import yaml_document
 from gpufleet.units import MINUTE
 
-TOKEN_SECRET = "hf-token"
 HF_HOME = "/models"
 PROBE_S = 10
 FOLDER = "manifests"
@@ -94,7 +93,7 @@ def pod(copies: ServingCopies) -> dict[str, Any]:
 def container(copies: ServingCopies) -> dict[str, Any]:
     """The engine, told what the plan assumes; it is left out of the service before it is told to stop."""
     path = {"path": copies.reached.ready, "port": PORT_NAME}
-    token = {"name": TOKEN_SECRET, "key": "token", "optional": True}
+    token = {"name": copies.secret, "key": "token", "optional": True}
     probe = {"httpGet": path, "periodSeconds": PROBE_S, "timeoutSeconds": 5}
     return {
         "name": "engine",
@@ -124,8 +123,11 @@ def resources(copies: ServingCopies) -> dict[str, Any]:
 
 
 def volumes(copies: ServingCopies) -> Iterator[dict[str, Any]]:
-    """Weights that each copy loads for itself, /dev/shm where several GPUs need one, and the options of the engine."""
-    yield {"name": "models", "emptyDir": {"sizeLimit": f"{copies.disk_gib}Gi"}}
+    """Weights, of each copy or of all, /dev/shm where several GPUs need one, and the options of the engine."""
+    if copies.claim is None:
+        yield {"name": "models", "emptyDir": {"sizeLimit": f"{copies.disk_gib}Gi"}}
+    else:
+        yield {"name": "models", "persistentVolumeClaim": {"claimName": copies.claim}}
     if copies.shared_gib:
         yield {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": f"{copies.shared_gib:g}Gi"}}
     if copies.options is not None:
@@ -175,7 +177,7 @@ def kubernetes_steps(copies: Copies) -> list[Step]:
         *(step for pool in by_pool(copies) for step in node_steps(pool)),
         Step(f"kubectl create namespace {NAMESPACE}", "a namespace of their own"),
         Step(
-            f"kubectl -n {NAMESPACE} create secret generic hf-token --from-literal=token=$HF_TOKEN",
+            f"kubectl -n {NAMESPACE} create secret generic {copies[0].secret} --from-literal=token=$HF_TOKEN",
             "for models behind a licence alone: your token of the hub",
         ),
         Step(f"kubectl -n {NAMESPACE} apply -R -f manifests", "starts them"),
@@ -231,4 +233,4 @@ def kubernetes_files(copies: Copies) -> list[Written]:
     return [*in_folders(copies, manifests), *routers(copies)]
 
 
-TARGET = Target("kubernetes", "Kubernetes", kubernetes_files, kubernetes_steps)
+TARGET = Target("kubernetes", "Kubernetes", kubernetes_files, kubernetes_steps, in_cluster=True)

@@ -30,6 +30,7 @@ RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
 ROUTINGS = LEAST_BUSY, WEIGHTS, PRIORITY, PREFIX = "least_busy", "weights", "priority", "prefix"
 """How a router deals requests out."""
+TOKEN_SECRET = "hf-token"
 LABELLED_CLOUDS = ("aws", "gcp", "azure")
 """Clouds whose managed Kubernetes puts the machine type on nodes, as a label of its own."""
 
@@ -123,7 +124,8 @@ class ServingCopies:
     `options_file`. `usd_per_hour` is of all machines; `requests_per_s` is what a copy carries, `most_requests` how many
     it answers at once. `shares` are those of the model's requests that all copies of the group get, by the longest
     prompt in tokens; None: of any length. A router deals them out by `routing`; None: there is none. `scaling` says how
-    many there are where that changes; None: `replicas` at any time.
+    many there are where that changes; None: `replicas` at any time. The token of the hub is in `secret`; weights are on
+    the volume of `claim`, None: each copy loads them for itself.
     """
 
     name: str
@@ -160,6 +162,8 @@ class ServingCopies:
     routing: str | None = None
     options_file: str | None = None
     options: str | None = None
+    secret: str = TOKEN_SECRET
+    claim: str | None = None
     scaling: Scaling | None = None
 
     @property

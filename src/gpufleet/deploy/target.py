@@ -31,7 +31,8 @@ class Target:
     """Where copies are started: the files of all groups of them, commands in their order, and why not, where not.
 
     `title` is its name in a sentence. `rents` are the price kinds at which its files rent machines, none where machines
-    have to be there before; `deals_out`: its files share the requests of a model among groups of copies.
+    have to be there before; `deals_out`: its files share the requests of a model among groups of copies;
+    `in_cluster`: a cluster of Kubernetes holds its secrets and volumes.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Target:
     refusal: Callable[[Copies], str | None] = lambda _: None
     rents: Sequence[str] = ()
     deals_out: bool = False
+    in_cluster: bool = False
 
 
 def by_pool(copies: Copies) -> list[list[ServingCopies]]:

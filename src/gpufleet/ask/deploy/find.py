@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -32,6 +33,7 @@ from gpufleet.deploy.serving_copies import (
 from gpufleet.deploy.target import Target
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.plan_file import holds_scaling, read_scaling
+from gpufleet.languages import MOST_OF_A_NAME
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Launch
@@ -42,6 +44,7 @@ LONGER_ANSWER = 3.0
 """Of the longest latency of the plan; a judgement."""
 OPTIONS_WORD = "--extra_llm_api_options"
 COMPOSE = "compose"
+OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN = "--shutdown-timeout"
 SCALED = "the law of scaling, with the plan"
@@ -53,6 +56,8 @@ def deploy_plan(
     *,
     image: str | None = None,
     router: str | None = None,
+    secret: str | None = None,
+    volume: str | None = None,
     timezone: str | None = None,
     prometheus: str | None = None,
     catalog: Catalog | None = None,
@@ -62,7 +67,8 @@ def deploy_plan(
     `plan` is the file that `plan serve -o json` or `mix -o json` wrote, or `autoscale -o json`: then the law to take
     says how many copies there are, in the trace's `timezone`, by what `prometheus` has read. `image` replaces that of
     the engine's version. `router` says how requests are dealt out: least_busy, weights, priority or prefix; by itself
-    there is one, least_busy, in front of two offers that serve one model and of several copies on one machine.
+    there is one, least_busy, in front of two offers that serve one model and of several copies on one machine. In a
+    cluster, `secret` names where the token of the hub is (hf-token), `volume` a claim that copies load weights from.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -74,7 +80,7 @@ def deploy_plan(
     if scaled is None and not (timezone is None and prometheus is None):
         raise UsageError("the plan is not scaled", expected="for --timezone and --prometheus, 'autoscale -o json'")
     groups = groups_of(read)
-    alone = placed_copies(groups, tables, image)
+    alone = held_in_cluster(placed_copies(groups, tables, image), target, secret, volume)
     scaling = (
         None if scaled is None else scaling_of(scaled, timezone, prometheus, alone[0].engine, groups[0].engine_version)
     )
@@ -104,7 +110,8 @@ def deploy_plan(
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
         DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
     ]
-    said = {"to": to, "image": image, "router": router, "timezone": timezone, "prometheus": prometheus}
+    said = {"to": to, "image": image, "router": router, "secret": secret, "volume": volume}
+    said |= {"timezone": timezone, "prometheus": prometheus}
     asked = {"plan": plan if isinstance(plan, (str, PathLike)) else None, **said}
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
 
@@ -123,6 +130,21 @@ def routing_said(router: str | None, target: Target) -> str | None:
     if router is not None and target.deals_out:
         raise UsageError(f"{target.name} has a balancer of its own", found=f"--router {router}", expected="no --router")
     return None if router is None else routing_named(router)
+
+
+def held_in_cluster(
+    copies: Sequence[ServingCopies], target: Target, secret: str | None, volume: str | None
+) -> list[ServingCopies]:
+    """Copies that use objects of a cluster, by their names there; weights on a volume take no disk of a node."""
+    for word, name in (("--secret", secret), ("--volume", volume)):
+        if name is not None and not target.in_cluster:
+            raise UsageError(f"{target.title} has no objects of Kubernetes", found=word, expected=f"no {word}")
+        if name is not None and (OBJECT_NAME.fullmatch(name) is None or len(name) > MOST_OF_A_NAME):
+            raise UsageError(
+                f"{word} is no name in Kubernetes", found=name, expected="a-z, 0-9, '-' and '.', 63 at most"
+            )
+    kept = [one if secret is None else replace(one, secret=secret) for one in copies]
+    return [one if volume is None else replace(one, claim=volume, disk_gib=disk_gib(0.0)) for one in kept]
 
 
 def as_scaled(answer: DeployedPlan, scaled: AutoscaleResult, scaling: Scaling, d: Deployment) -> DeployedPlan:
@@ -311,6 +333,8 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
         yield f"The files rent {d.instance} on demand: buy {copies.machines} as {kind} for the account first"
     elif not target.rents and d.price_kind != "on_demand":
         yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
+    if copies.claim is not None and copies.most > 1:
+        yield f"The claim {copies.claim} has to be ReadWriteMany: copies on several nodes mount it"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and d.engine == "vllm":
