@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.deploy.aws import DISK_MIB_PER_S, is_spot, root_disk_gib
-from gpufleet.deploy.hcl import Block, Call, Code, Value, Values, inner, text_of
+from gpufleet.deploy.hcl import Block, Call, Code, Values, inner, text_of
 from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
 from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
 from gpufleet.units import GIB, MIB
@@ -97,7 +97,6 @@ def launch_template(copies: ServingCopies) -> Block:
 
 def group(copies: ServingCopies) -> Block:
     """As many machines as the plan rents; where there are fewer, that shows when they are listed, not as a failure."""
-    number: Value = copies.machines
     template: Values = {
         "id": of(copies, "aws_launch_template", "id"),
         "version": of(copies, "aws_launch_template", "latest_version"),
@@ -109,9 +108,9 @@ def group(copies: ServingCopies) -> Block:
         "aws_autoscaling_group",
         {
             "name": named(copies),
-            "min_size": number,
-            "max_size": number,
-            "desired_capacity": number,
+            "min_size": copies.least_machines,
+            "max_size": copies.most_machines,
+            "desired_capacity": min(max(copies.machines, copies.least_machines), copies.most_machines),
             "vpc_zone_identifier": Code("var.subnet_ids"),
             "protect_from_scale_in": True,
             "force_delete": True,
@@ -120,7 +119,14 @@ def group(copies: ServingCopies) -> Block:
         },
         *([spot_policy(template)] if is_spot(copies) else [inner("launch_template", template)]),
         *tags,
+        *left_alone(copies, "desired_capacity"),
     )
+
+
+def left_alone(copies: ServingCopies, number: str) -> list[Block]:
+    """A number that scaling changes, which no later `apply` sets back."""
+    has_schedule = copies.scaling is not None and bool(copies.scaling.windows)
+    return [inner("lifecycle", {"ignore_changes": [Code(number)]})] if has_schedule else []
 
 
 def spot_policy(template: Values) -> Block:
@@ -295,4 +301,5 @@ def service(copies: ServingCopies, listener: str) -> Block:
         inner("network_configuration", network),
         inner("load_balancer", reached),
         inner("deployment_circuit_breaker", {"enable": True, "rollback": True}),
+        *left_alone(copies, "desired_count"),
     )

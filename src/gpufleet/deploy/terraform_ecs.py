@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from gpufleet.deploy.aws import RENTED, quota_steps, unrentable
 from gpufleet.deploy.ecs_access import roles, security
 from gpufleet.deploy.ecs_copies import NAME, PULL_TIMEOUT, copies_blocks, ident
+from gpufleet.deploy.ecs_schedule import schedule_blocks
 from gpufleet.deploy.hcl import Block, Code, Value, Values, hcl_document, inner, text_of
 from gpufleet.deploy.serving_copies import ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
@@ -47,7 +48,15 @@ def terraform_files(copies: Copies) -> Iterator[Written]:
     yield written("balancer", balancer(copies), "the address of each model, inside the network")
     for one in copies:
         listener = next(ident(groups[0]) for groups in services_of(copies) if one in groups)
-        yield written(f"copies-{one.name}", copies_blocks(one, listener), f"{one.machines}x {one.instance} and copies")
+        scaled = [] if one.scaling is None or not one.scaling.windows else schedule_blocks(one, one.scaling)
+        blocks = [*copies_blocks(one, listener), *scaled]
+        yield written(f"copies-{one.name}", blocks, f"{machines_words(one)}x {one.instance} and copies")
+
+
+def machines_words(one: ServingCopies) -> str:
+    """How many machines a group has."""
+    least, most = one.least_machines, one.most_machines
+    return str(least) if least == most else f"{least} to {most} "
 
 
 def written(name: str, blocks: Iterator[Block] | Sequence[Block], what: str) -> Written:
@@ -216,8 +225,8 @@ def terraform_steps(copies: Copies) -> Iterator[Step]:
 
 def refusal(copies: Copies) -> str | None:
     """Why ECS cannot hold copies: they come and go, share machines, get some lengths alone, or cannot be rented."""
-    if any(one.scaling is not None for one in copies):
-        return "copies that come and go"
+    if any(one.scaling is not None and one.scaling.reads_metrics for one in copies):
+        return "copies that come and go by what engines measure: ECS reads no Prometheus"
     if any(len(pool) > 1 for pool in by_pool(copies)):
         return "models that share machines"
     if any(len(one.shares) > 1 for one in copies):

@@ -105,7 +105,7 @@ def deploy_plan(
         notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])),
     )
     if scaled is not None and scaling is not None:
-        answer = as_scaled(answer, scaled, scaling, groups[0].deployment)
+        answer = as_scaled(answer, scaled, scaling, groups[0].deployment, target)
     beside = [
         DeployedFile(name=README, text=readme(answer, target), what="this page"),
         DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
@@ -147,13 +147,15 @@ def held_in_cluster(
     return [one if volume is None else replace(one, claim=volume, disk_gib=disk_gib(0.0)) for one in kept]
 
 
-def as_scaled(answer: DeployedPlan, scaled: AutoscaleResult, scaling: Scaling, d: Deployment) -> DeployedPlan:
+def as_scaled(
+    answer: DeployedPlan, scaled: AutoscaleResult, scaling: Scaling, d: Deployment, target: Target
+) -> DeployedPlan:
     """The answer for machines that come and go: what they cost on average, and what the law needs."""
     return answer.model_copy(
         update={
             "machines": [cost_words(scaled, scaling, d)],
             "usd_per_hour": scaled.recommended.mean_machines * d.price_per_instance_usd_per_hour,
-            "notes": [*said_of_scaling(scaled, scaling), *answer.notes],
+            "notes": [*said_of_scaling(scaled, scaling, in_cluster=target.in_cluster), *answer.notes],
         }
     )
 

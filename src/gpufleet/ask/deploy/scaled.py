@@ -142,8 +142,8 @@ def cost_words(answer: AutoscaleResult, scaling: Scaling, d: Deployment) -> str:
     )
 
 
-def said_of_scaling(answer: AutoscaleResult, scaling: Scaling) -> Iterator[str]:
-    """What the law needs of the cluster, what it was played on, and what is not known of it."""
+def said_of_scaling(answer: AutoscaleResult, scaling: Scaling, *, in_cluster: bool) -> Iterator[str]:
+    """What the law needs of whoever runs it, what it was played on, and what is not known of it."""
     best = answer.recommended
     yield (
         f"'{scaling.law}' kept {percent(best.kept_ratio_worst_day)} of requests in time on the worst day that was "
@@ -151,13 +151,14 @@ def said_of_scaling(answer: AutoscaleResult, scaling: Scaling) -> Iterator[str]:
     )
     if scaling.controller in NO_SCALER:
         return
-    yield (
-        "Nodes have to come and go with the copies: by Karpenter or the cluster autoscaler, within a cold start of "
-        f"{duration(answer.cold_start_s)} in all"
-    )
+    within = f"within a cold start of {duration(answer.cold_start_s)} in all"
+    if in_cluster:
+        yield f"Nodes have to come and go with the copies: by Karpenter or the cluster autoscaler, {within}"
+    else:
+        yield f"The capacity provider adds a machine a minute or two after a copy waits for one: {within}"
     if scaling.per_machine > 1:
         yield f"{scaling.per_machine} copies share a machine: limits are those of a copy"
-    if scaling.controller == "KEDA":
+    if scaling.controller == "KEDA" and in_cluster:
         yield "KEDA 2.12 or newer has to run in the cluster"
     if scaling.reads_metrics:
         where = f"Prometheus at {scaling.prometheus} (--prometheus names yours)"
