@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.deploy.ecs_copies import NAME, ident, named, of, resource
+from gpufleet.deploy.ecs_copies import NAME, ident, of, resource
 from gpufleet.deploy.hcl import Block, Code, Values, inner, text_of
 from gpufleet.deploy.serving_copies import ScaledWindow, Scaling, ServingCopies
 from gpufleet.units import DAY, HOUR, MINUTE
@@ -41,7 +41,7 @@ def action(copies: ServingCopies, scaling: Scaling, moment_s: float, days: tuple
     name = f"{hour:02d}{minute:02d}_{number}"
     bounds: Values = {"min_capacity": number, "max_capacity": number}
     told: Values = {
-        "name": text_of(named(copies), f"-{hour:02d}{minute:02d}-{number}"),
+        "name": text_of(NAME, f"-{copies.name}-{hour:02d}{minute:02d}-{number}"),
         "service_namespace": of(copies, SCALED, "service_namespace"),
         "resource_id": of(copies, SCALED, "resource_id"),
         "scalable_dimension": of(copies, SCALED, "scalable_dimension"),
