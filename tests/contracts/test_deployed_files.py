@@ -169,6 +169,25 @@ def test_weights_on_a_volume_and_a_token_of_another_name() -> None:
         gpufleet.deploy_plan(plan(number), "compose", image=IMAGE, volume="weights")
 
 
+@pytest.mark.parametrize(
+    ("cloud", "gpu", "command", "needed"),
+    [
+        ("aws", "L40S", "service-quotas", "vCPUs"),
+        ("gcp", "L4", "regions describe", " L4"),
+        ("azure", "H100", "list-usage", " vCPUs"),
+    ],
+)
+def test_the_quota_that_a_plan_needs_is_named(cloud: str, gpu: str, command: str, needed: str) -> None:
+    said = {"rate": "3/s", "input_tokens": 500, "output_tokens": 100, "clouds": [cloud], "gpus": [gpu], "rows": 1}
+    asked = gpufleet.plan_serve("llama-3.1-8b", **said)
+    [step] = [each for each in gpufleet.deploy_plan(asked, image=IMAGE).steps if command in each.command]
+    assert needed in step.purpose
+    assert asked.answer.region in step.command
+    machine = load_catalog().instances[cloud, asked.answer.instance]
+    number = asked.answer.instance_count * (asked.answer.gpus_per_instance if cloud == "gcp" else machine.vcpus or 0)
+    assert f"needed: {number:g}" in step.purpose
+
+
 def gib(quantity: str) -> int:
     return int(quantity.removesuffix("Gi"))
 

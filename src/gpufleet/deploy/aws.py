@@ -77,7 +77,7 @@ def quota_steps(copies: Copies) -> Iterator[Step]:
 
 def vcpus_of(groups: Copies) -> str:
     """vCPUs of all machines, or whose they are where they are not known."""
-    known = [one.machines * one.vcpus for one in groups if one.vcpus is not None]
+    known = [one.most_machines * one.vcpus for one in groups if one.vcpus is not None]
     if len(known) == len(groups):
         return str(sum(known))
-    return "those of " + " and ".join(f"{one.machines} {one.instance}" for one in groups)
+    return "those of " + " and ".join(f"{one.most_machines} {one.instance}" for one in groups)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.deploy.aws import DISK_MIB_PER_S, RENTED, is_spot, quota_steps, root_disk_gib, unrentable
-from gpufleet.deploy.kubernetes_serving import kubernetes_files, kubernetes_steps
+from gpufleet.deploy.kubernetes_serving import copies_steps, kubernetes_files
 from gpufleet.deploy.serving_copies import OWN_LABEL
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
 from gpufleet.languages import yaml_document
@@ -61,7 +61,7 @@ def nodes(pool: Copies) -> dict[str, Any]:
 
 def eksctl_steps(copies: Copies) -> Iterator[Step]:
     """Commands in their order: those of manifests stand between the cluster's."""
-    *serving, down = kubernetes_steps(copies)
+    *serving, down = copies_steps(copies)
     yield from quota_steps(copies)
     yield Step(f"eksctl create cluster -f {FILE} --dry-run", "shows what would be made")
     yield Step(f"eksctl create cluster -f {FILE}", "rents the nodes; with driver and device plugin, 20 minutes or so")

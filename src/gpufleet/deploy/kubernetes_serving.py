@@ -20,6 +20,7 @@ from gpufleet.deploy.kubernetes_router import (
     router_names,
     routers,
 )
+from gpufleet.deploy.quotas import quotas
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool, in_folders
 from gpufleet.languages import yaml_document
@@ -174,6 +175,15 @@ def disruption(copies: ServingCopies) -> dict[str, Any]:
 def kubernetes_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
     steps = [
+        *quotas(copies),
+        *copies_steps(copies),
+    ]
+    return list(dict.fromkeys(steps))
+
+
+def copies_steps(copies: Copies) -> list[Step]:
+    """Commands once there are machines."""
+    steps = [
         *(step for pool in by_pool(copies) for step in node_steps(pool)),
         Step(f"kubectl create namespace {NAMESPACE}", "a namespace of their own"),
         Step(
@@ -200,7 +210,7 @@ def node_steps(pool: Sequence[ServingCopies]) -> Iterator[Step]:
     gpus = first.gpu_resource.replace(".", r"\.")
     columns = f"NODE:.metadata.name,GPUS:.status.allocatable.{gpus}"
     each = sum(one.gpus * one.per_machine for one in pool)
-    needed = f"nodes of that type; needed: {machines_words(first)}, with {each} under GPUS"
+    needed = f"nodes of that type; needed: {machines_words(first)}, with {each} under GPUS (<none>: no device plugin)"
     yield Step(f"kubectl get nodes -l {key}={value} -o custom-columns='{columns}'", needed)
 
 
