@@ -12,7 +12,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import cases
 
@@ -111,6 +111,7 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
 
 
 @given(st.text(min_size=1, max_size=300))
+@settings(max_examples=cases(30, 300))
 def test_no_name_leaves_its_place(name: str) -> None:
     hostile = plan(0).model_copy(update={"model": name})
     for to in ("kubernetes", "compose"):
@@ -149,9 +150,14 @@ def test_two_services_of_one_model_are_two_groups_with_names_of_their_own() -> N
     assert {"qwen3-32b-1", "qwen3-32b-2"} <= set(names)
 
 
+@lru_cache
+def of_several() -> ServePlan:
+    """A plan of several copies."""
+    return gpufleet.plan_serve("llama-3.1-8b", rate="30/s", input_tokens=1000, output_tokens=200, gpus=["L4"], rows=1)
+
+
 def test_weights_on_a_volume_and_a_token_of_another_name() -> None:
-    number = next(number for number in range(NUM_PLANS) if plan(number).answer.replicas > 1)
-    found = gpufleet.deploy_plan(plan(number), image=IMAGE, secret="my-hub", volume="weights")
+    found = gpufleet.deploy_plan(of_several(), image=IMAGE, secret="my-hub", volume="weights")
     [deployment] = of_kind(found, "Deployment")
     kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
     pod = deployment["spec"]["template"]["spec"]
@@ -159,14 +165,16 @@ def test_weights_on_a_volume_and_a_token_of_another_name() -> None:
     assert models["persistentVolumeClaim"]["claimName"] == "weights"
     token = next(each for each in engine_of(deployment)["env"] if each["name"] == "HF_TOKEN")
     assert token["valueFrom"]["secretKeyRef"]["name"] == "my-hub"
-    own = engine_of(of_kind(deployed(number), "Deployment")[0])["resources"]["requests"]["ephemeral-storage"]
+    own = engine_of(of_kind(gpufleet.deploy_plan(of_several(), image=IMAGE), "Deployment")[0])["resources"]["requests"][
+        "ephemeral-storage"
+    ]
     assert gib(engine_of(deployment)["resources"]["requests"]["ephemeral-storage"]) < gib(own), "no weights on the node"
     assert any("ReadWriteMany" in note for note in found.notes)
     for said in ({"volume": "Weights"}, {"secret": "a" * 64}, {"secret": "a\nb"}):
         with pytest.raises(GpufleetError, match="is no name"):
-            gpufleet.deploy_plan(plan(number), image=IMAGE, **said)
+            gpufleet.deploy_plan(of_several(), image=IMAGE, **said)
     with pytest.raises(GpufleetError, match="no objects of Kubernetes"):
-        gpufleet.deploy_plan(plan(number), "compose", image=IMAGE, volume="weights")
+        gpufleet.deploy_plan(of_several(), "compose", image=IMAGE, volume="weights")
 
 
 @pytest.mark.parametrize(
