@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.contracts.terraform_checks import parsed
 from tests.effort import cases
 
-from gpufleet.deploy.hcl import Block, Call, Code, hcl_document, inner, text_of
+from gpufleet.hcl import Block, Call, Code, hcl_document, inner, text_of
 
 TEXTS = st.one_of(
     st.text(max_size=30).filter(lambda text: not any(0xD800 <= ord(c) < 0xE000 or c == "\0" for c in text)),

@@ -65,6 +65,7 @@ def watched_copies(group: Group, name: str, tables: Catalog) -> WatchedCopies:
         metrics_path=REACHED[d.engine].metrics,
         cloud=d.cloud,
         instance=d.instance,
+        region=d.region,
     )
 
 

@@ -14,7 +14,12 @@ from gpufleet.cli.options import OutFileOption, OutputOption, verb
 app = verb()
 
 ReaderOption = Annotated[
-    str, typer.Option("--to", metavar="TARGET", help="prometheus; alertmanager: who is told; grafana: a dashboard.")
+    str,
+    typer.Option(
+        "--to",
+        metavar="TARGET",
+        help="prometheus; alertmanager: who is told; grafana: a dashboard; cloudwatch: alarms.",
+    ),
 ]
 SeedsOption = Annotated[
     bool, typer.Option("--seed-thresholds", help="Add the seeds' four alerts; the page says where they mislead.")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from gpufleet.deploy.hcl import Block, Code, Value, hcl_document, inner
 from gpufleet.errors import Infeasible
+from gpufleet.hcl import Block, Code, Value, hcl_document, inner
 from gpufleet.records import dataclass
 from gpufleet.results.deployed import DeployedFile, DeployedStep
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH

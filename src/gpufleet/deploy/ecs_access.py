@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpufleet.deploy.ecs_copies import MACHINE_POLICIES, NAME, ident
-from gpufleet.deploy.hcl import Block, Call, Code, Value, Values, text_of
 from gpufleet.deploy.target import Copies
+from gpufleet.hcl import Block, Call, Code, Value, Values, text_of
 
 HTTPS = 443
 

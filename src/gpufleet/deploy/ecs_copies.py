@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.deploy.aws import DISK_MIB_PER_S, is_spot, root_disk_gib
-from gpufleet.deploy.hcl import Block, Call, Code, Values, inner, text_of
 from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
 from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
+from gpufleet.hcl import Block, Call, Code, Values, inner, resource_name, text_of
 from gpufleet.units import GIB, MIB
 
 CPU_UNITS = 1024
@@ -21,6 +21,9 @@ LOG_DAYS = 30
 PULL_TIMEOUT = "15m"
 """How long logs are kept, and how long an image may be unpacked (a minute by default); judgements."""
 LEAST_SHARED_GIB = 1.0
+MACHINE_METRICS = ["GroupDesiredCapacity", "GroupInServiceInstances"]
+"""What a group tells CloudWatch of its machines: nothing unless it is asked to, for no charge (docs.aws.amazon.com,
+"Amazon CloudWatch metrics for Amazon EC2 Auto Scaling")."""
 NAME = Code("var.name")
 MACHINE_POLICIES = ("service-role/AmazonEC2ContainerServiceforEC2Role", "AmazonSSMManagedInstanceCore")
 """What AWS lets a machine of a cluster do, and what opens a shell on it without a port."""
@@ -32,14 +35,8 @@ WITH_OPTIONS = 'mkdir -p /options && printf %s "$ENGINE_OPTIONS" >"/options/$ENG
 
 
 def ident(copies: ServingCopies) -> str:
-    """What their resources are called in Terraform.
-
-    >>> from types import SimpleNamespace as Copies
-    >>> ident(Copies(name="llama-3-1-8b")), ident(Copies(name="01-ai"))
-    ('llama_3_1_8b', '_01_ai')
-    """
-    name = copies.name.replace("-", "_")
-    return name if name[:1].isalpha() else f"_{name}"
+    """What their resources are called in Terraform."""
+    return resource_name(copies.name)
 
 
 def named(copies: ServingCopies) -> Code:
@@ -115,6 +112,8 @@ def group(copies: ServingCopies) -> Block:
             "protect_from_scale_in": True,
             "force_delete": True,
             "wait_for_capacity_timeout": "0",
+            "metrics_granularity": "1Minute",
+            "enabled_metrics": MACHINE_METRICS,
             "depends_on": MACHINES_MAY,
         },
         *([spot_policy(template)] if is_spot(copies) else [inner("launch_template", template)]),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.deploy.ecs_copies import NAME, ident, of, resource
-from gpufleet.deploy.hcl import Block, Code, Values, inner, text_of
 from gpufleet.deploy.serving_copies import ScaledWindow, Scaling, ServingCopies
+from gpufleet.hcl import Block, Code, Values, inner, text_of
 from gpufleet.units import DAY, HOUR, MINUTE
 
 DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")

@@ -11,9 +11,9 @@ from gpufleet.deploy.aws import RENTED, quota_steps, unrentable
 from gpufleet.deploy.ecs_access import roles, security
 from gpufleet.deploy.ecs_copies import NAME, PULL_TIMEOUT, copies_blocks, ident
 from gpufleet.deploy.ecs_schedule import schedule_blocks
-from gpufleet.deploy.hcl import Block, Code, Value, Values, hcl_document, inner, text_of
 from gpufleet.deploy.serving_copies import ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
+from gpufleet.hcl import Block, Code, Value, Values, hcl_document, inner, text_of
 
 CLUSTER, FIRST_PORT = "serving", 80
 PROVIDER_VERSION, TERRAFORM_VERSION = "~> 6.0", ">= 1.5"

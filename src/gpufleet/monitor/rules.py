@@ -48,7 +48,8 @@ class Alert:
     `severity` is `critical` (a promise is broken), `warning` (it will be) or `info` (money is wasted). `metrics` are
     the series that it needs: a twin fires where one of them is absent. `action` says what to do, `command` does it.
     `labels` say beside the severity whose it is; `proof` is what tests of it are made of. `{value}` in the summary is
-    the value of the expression, as `shows_value`, a function of Prometheus's templates, writes it.
+    the value of the expression, as `shows_value`, a function of Prometheus's templates, writes it. `is_own_twin`: it
+    fires too where its metric is absent.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Alert:
     labels: Mapping[str, str] = field(default_factory=dict)
     proof: Proof | None = None
     shows_value: str = ""
+    is_own_twin: bool = False
 
 
 @dataclass(frozen=True)

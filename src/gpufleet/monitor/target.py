@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpufleet.monitor.rules import RuleGroup
+from gpufleet.monitor.rules import RuleGroup, Watching
 from gpufleet.monitor.watched import WatchedPlan
 from gpufleet.records import dataclass
 from gpufleet.results.deployed import DeployedFile, DeployedStep
@@ -15,12 +15,17 @@ Steps = Callable[[WatchedPlan], Sequence[DeployedStep]]
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What reads the files. `title` is its name in a sentence."""
+    """What reads the files. `title` is its name in a sentence.
+
+    `watched_by` are alerts of its own, where it cannot read rules of Prometheus; one that fires too where its metric is
+    absent is its own twin.
+    """
 
     name: str
     title: str
     files: Files
     steps: Steps
+    watched_by: Callable[[WatchedPlan], Watching] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,6 +55,7 @@ class WatchedCopies:
     metrics_path: str = "/metrics"
     cloud: str = ""
     instance: str = ""
+    region: str = ""
     most_machines: int | None = None
 
 

@@ -9,7 +9,7 @@ from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import Rented, groups_of, read_rented
 from gpufleet.api.watched_plans import watched_plan
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
-from gpufleet.ask.alerts.targets import RULES, SEED_RULES, guard_of, target_named, watching
+from gpufleet.ask.alerts.targets import guard_of, target_named, watched_for
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
@@ -30,11 +30,12 @@ def watch_plan(
     act: bool = False,
     catalog: Catalog | None = None,
 ) -> AlertFiles:
-    """Rules, routes or a dashboard that watch what a plan promises: prometheus, alertmanager or grafana.
+    """Rules, routes, a dashboard or alarms that watch what a plan promises, for a target.
 
-    `plan` is the file that `plan serve -o json` or `mix -o json` wrote. `seed_thresholds` adds the four alerts of the
-    seeds. `budget`, such as '1000/day' or '24000/mo' by a clock that is `utc_offset` ahead of UTC, adds a guard on the
-    money and the clouds' own budgets; `act` adds a quota, a cordon and a stop for somebody to apply.
+    `to` is prometheus, alertmanager, grafana or cloudwatch. `plan` is the file that `plan serve -o json` or
+    `mix -o json` wrote. `seed_thresholds` adds the four alerts of the seeds. `budget`, such as '1000/day' or '24000/mo'
+    by a clock that is `utc_offset` ahead of UTC, adds a guard on the money and the clouds' own budgets; `act` adds a
+    quota, a cordon and a stop for somebody to apply.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -46,7 +47,7 @@ def watch_plan(
     read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
     groups = groups_of(read, "watched")
     watched = watched_plan(read, groups, tables)
-    found = watching(watched, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
+    found = watched_for(target, watched, seed_thresholds, budget)
     guard = guard_of(watched, budget, utc_offset, act)
     rules = [*found.groups, *guard.groups]
     files = [*target.files(watched, rules), *guard.files]
@@ -56,7 +57,7 @@ def watch_plan(
         models=list(dict.fromkeys(group.model for group in groups)),
         usd_per_hour=watched.usd_per_hour,
         alerts=rows_of(rules),
-        num_twins=sum(alert.name == ABSENT for group in rules for alert in group.alerts),
+        num_twins=sum(alert.name == ABSENT or alert.is_own_twin for group in rules for alert in group.alerts),
         unwatched=list(dict.fromkeys(found.unwatched)),
         files=files,
         steps=[*steps, *guard.steps, last],
@@ -91,6 +92,7 @@ def rows_of(groups: Sequence[RuleGroup]) -> list[AlertRow]:
             summary=alert.summary.replace(VALUE, UNSEEN_VALUE),
             action=alert.action,
             command=alert.command,
+            fires_when_absent=alert.is_own_twin,
         )
         for group in groups
         for alert in group.alerts
@@ -100,11 +102,12 @@ def rows_of(groups: Sequence[RuleGroup]) -> list[AlertRow]:
 
 def readme(answer: AlertFiles, title: str) -> str:
     """One screen: what is watched, what is not, and the commands in their order."""
-    twins = f"{len(answer.alerts)} alerts, {answer.num_twins} more where a metric is absent for five minutes"
+    own = any(row.fires_when_absent for row in answer.alerts)
+    twins = "of them also where their metric is absent" if own else "more where a metric is absent for five minutes"
     lines = [
         f"# {', '.join(answer.models)}, watched by {title}",
         "",
-        f"- {twins}",
+        f"- {len(answer.alerts)} alerts, {answer.num_twins} {twins}",
         f"- machines of the plan: {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
         "",
         "```sh",

@@ -37,5 +37,7 @@ def headline(found: AlertFiles, folder: str | None) -> str:
     """What the files watch."""
     where = "" if folder is None else f" in {folder}"
     title = target_named(found.target).title
-    kinds = f"{len(found.alerts)} alerts, and {found.num_twins} that fire where a metric is absent"
+    own = any(row.fires_when_absent for row in found.alerts)
+    twins = f"{found.num_twins} of them also" if own else f"and {found.num_twins} that fire"
+    kinds = f"{len(found.alerts)} alerts, {twins} where a metric is absent"
     return f"{len(found.files)} files{where} for {title} watch {', '.join(found.models)}: {kinds}."

@@ -11,7 +11,12 @@ from gpufleet.monitor.rules import Watching, with_twins
 from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
-TARGETS = {"prometheus": "prometheus_files", "alertmanager": "alertmanager_files", "grafana": "grafana_files"}
+TARGETS = {
+    "prometheus": "prometheus_files",
+    "alertmanager": "alertmanager_files",
+    "grafana": "grafana_files",
+    "cloudwatch": "cloudwatch_files",
+}
 RULES = ("serving_rules", "copies_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
 GUARD = "gpufleet.api.budget_guards"
@@ -28,6 +33,16 @@ def target_named(name: str) -> Target:
         raise UnknownName("target", name, TARGETS, hint=f"Known: {', '.join(TARGETS)}.")
     target: Target = import_module(f"gpufleet.monitor.{TARGETS[name]}").TARGET
     return target
+
+
+def watched_for(target: Target, plan: WatchedPlan, seed_thresholds: bool, budget: str | None) -> Watching:
+    """What watches a plan by a target: rules of Prometheus, or alerts of its own, without what has to be rules."""
+    if target.watched_by is None:
+        return watching(plan, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
+    for word, is_said in (("--seed-thresholds", seed_thresholds), ("--budget", budget is not None)):
+        if is_said:
+            raise UsageError(f"{target.title} reads no rules of Prometheus", found=word, expected="--to prometheus")
+    return target.watched_by(plan)
 
 
 def watching(plan: WatchedPlan, modules: Sequence[str]) -> Watching:

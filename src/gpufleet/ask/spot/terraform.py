@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.ask.spot.service_shape import SpotServicePlan
-from gpufleet.deploy.hcl import Block, Code, Values, hcl_document, inner
 from gpufleet.errors import UsageError
+from gpufleet.hcl import Block, Code, Values, hcl_document, inner
 
 AWS, MANY_ZONES = "aws", "one of each zone"
 TITLE = "{model}: {num} machines of {instance} in {region}; all ready {attained:.2%} of the time, by gpufleet spot."

@@ -45,6 +45,16 @@ Value = Union[None, bool, int, str, Code, Call, Mapping[str, "Value"], Sequence[
 Values = Mapping[str, Value]
 
 
+def resource_name(name: str) -> str:
+    """What a resource is called in Terraform, of a name of letters, digits and dashes.
+
+    >>> resource_name("llama-3-1-8b"), resource_name("01-ai")
+    ('llama_3_1_8b', '_01_ai')
+    """
+    written = name.replace("-", "_")
+    return written if written[:1].isalpha() else f"_{written}"
+
+
 def inner(kind: str, attributes: Mapping[str, Value], *blocks: Block) -> Block:
     """A block inside another: it has no labels."""
     return Block(kind, (), attributes, blocks)
