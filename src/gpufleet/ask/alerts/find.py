@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, read_rented
+from gpufleet.api.rented_groups import Rented, groups_of, read_rented, warnings_of
 from gpufleet.api.watched_plans import watched_plan
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.targets import RULES, SEED_RULES, guard_of, target_named, watching
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.languages import comment
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
@@ -63,7 +64,7 @@ def watch_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(guard.notes),
+        notes=[*warnings_of(read), *guard.notes],
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
@@ -102,13 +103,13 @@ def readme(answer: AlertFiles, title: str) -> str:
     """One screen: what is watched, what is not, and the commands in their order."""
     twins = f"{len(answer.alerts)} alerts, {answer.num_twins} more where a metric is absent for five minutes"
     lines = [
-        f"# {', '.join(answer.models)}, watched by {title}",
+        comment(f"{', '.join(answer.models)}, watched by {title}"),
         "",
         f"- {twins}",
         f"- machines of the plan: {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
         "",
         "```sh",
-        *(line for step in answer.steps for line in (f"# {step.purpose}", step.command)),
+        *(line for step in answer.steps for line in (comment(step.purpose), step.command)),
         "```",
         "",
         *(f"- not watched, or misleading: {line}" for line in answer.unwatched),
