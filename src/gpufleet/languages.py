@@ -10,6 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import count
 
 import yaml
 
@@ -20,6 +21,7 @@ NAMED_IN_HCL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 OF_HCL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]|[$%](?=\{)')
 OF_PROMQL = re.compile(r'["\\\x00-\x1f\x7f]')
 UNREADABLE = "�"
+NAMELESS, IN_FRONT_OF_DIGITS = "unnamed", "model-"
 MOST_OF_A_NAME, MOST_OF_A_LABEL, DIGITS = 63, 57, 6
 """A label of Kubernetes has 63 characters, less what an indexed job adds for its pods: a dash and the node's number."""
 
@@ -47,6 +49,18 @@ def held_by_shell(word: str) -> str:
     if "\0" in word:
         raise UsageError("a word of a command cannot hold a NUL", found=word)
     return whole_characters(word)
+
+
+def without_variables(words: Iterable[str]) -> list[str]:
+    """Words in which neither Kubernetes nor Compose fills in a variable: a dollar stands twice.
+
+    Kubernetes puts the container's environment in place of `$(NAME)` (kubernetes.io/docs/tasks/inject-data-application,
+    "Define dependent environment variables"), Compose its own in place of `$NAME`.
+
+    >>> without_variables(["serve", "$(HF_TOKEN)"])
+    ['serve', '$$(HF_TOKEN)']
+    """
+    return [word.replace("$", "$$") for word in words]
 
 
 def hcl_string(text: str) -> str:
@@ -162,10 +176,32 @@ def with_digits(name: str, written: str, most: int, taken: set[str]) -> str:
 def label_name(name: str) -> str:
     """A label of Kubernetes (RFC 1123), which pods of an indexed job need for their host names.
 
-    >>> label_name("Train_8B.v2")
-    'train-8b-v2'
+    It begins and ends in a letter or a digit.
+
+    >>> label_name("Train_8B.v2"), label_name("${x}"), label_name("..")
+    ('train-8b-v2', 'x', 'unnamed')
     """
-    return re.sub(r"[^a-z0-9]", "-", name.lower())
+    return re.sub(r"[^a-z0-9]", "-", name.lower()).strip("-") or NAMELESS
+
+
+def service_name(name: str) -> str:
+    """A service of Kubernetes (RFC 1035), which no digit begins, and so all that is called as it is.
+
+    >>> service_name("llama-3.1-8b"), service_name("3d")
+    ('llama-3-1-8b', 'model-3d')
+    """
+    found = label_name(name)
+    return f"{IN_FRONT_OF_DIGITS}{found}" if found[0].isdigit() else found
+
+
+def unlike(name: str, taken: Iterable[str]) -> str:
+    """A name that none of the others has: as it is, else with the first number behind it that makes it one.
+
+    >>> unlike("a-front", ["a"]), unlike("a-front", ["a", "a-front"])
+    ('a-front', 'a-front-2')
+    """
+    others = set(taken)
+    return next(found for number in count(1) if (found := name if number == 1 else f"{name}-{number}") not in others)
 
 
 def partition_name(name: str) -> str:

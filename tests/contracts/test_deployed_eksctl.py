@@ -87,7 +87,7 @@ def test_planted_faults_are_found(fault: str) -> None:
 @given(st.text(min_size=1, max_size=300))
 def test_no_name_leaves_its_place(name: str) -> None:
     try:
-        found = gpufleet.deploy_plan(plan(0).model_copy(update={"model": name}), "eksctl", image=name)
+        found = gpufleet.deploy_plan(plan(0).model_copy(update={"model": name}), "eksctl", image=IMAGE)
     except GpufleetError:
         return
     assert cluster_problems(cluster_of(found)) == []

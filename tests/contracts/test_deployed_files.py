@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,6 @@ import gpufleet
 from gpufleet import DeployedPlan, ServePlan
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
-from gpufleet.deploy.compose import escaped
 from gpufleet.deploy.serving_copies import room_of_node
 from gpufleet.errors import GpufleetError
 
@@ -113,10 +113,10 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
 @given(st.text(min_size=1, max_size=300))
 @settings(max_examples=cases(30, 300))
 def test_no_name_leaves_its_place(name: str) -> None:
-    hostile = plan(0).model_copy(update={"model": name})
+    hostile = with_word(plan(0).model_copy(update={"model": name}), name)
     for to in ("kubernetes", "compose"):
         try:
-            found = gpufleet.deploy_plan(hostile, to, image=name)
+            found = gpufleet.deploy_plan(hostile, to, image=IMAGE)
         except GpufleetError:
             continue
         for file in found.files:
@@ -125,7 +125,8 @@ def test_no_name_leaves_its_place(name: str) -> None:
                 assert [type(each) for each in yaml.safe_load_all(file.text)] == [dict]
         for each in objects(found):
             kubernetes_validate.validate(each, KUBERNETES, strict=True)
-        assert all(engine_of(each)["image"] == name for each in of_kind(found, "Deployment"))
+        for each in of_kind(found, "Deployment"):
+            assert name in map(as_kubernetes_expands, engine_of(each)["command"])
 
 
 def test_models_of_two_clouds_have_a_folder_each_and_are_said_to_stand_apart() -> None:
@@ -232,8 +233,32 @@ def test_a_version_that_stands_with_its_engine_is_not_told_flags_of_the_newest()
         assert ("--shutdown-timeout" in engine_of(deployment)["command"]) == knows
 
 
-def test_compose_fills_in_no_variable_of_a_word() -> None:
-    assert escaped(["--model", "a$(id)b${HOME}"]) == ["--model", "a$$(id)b$${HOME}"]
+@pytest.mark.parametrize("word", ["a$(HF_TOKEN)b${HOME}$HOME", "$$", "$", "$(", "a$$(HF_HOME)"])
+def test_no_variable_of_a_container_or_of_a_shell_is_filled_into_a_word(word: str) -> None:
+    [deployment] = of_kind(gpufleet.deploy_plan(with_word(plan(0), word), "kubernetes", image=IMAGE), "Deployment")
+    assert word in map(as_kubernetes_expands, engine_of(deployment)["command"])
+    found = gpufleet.deploy_plan(with_word(plan(0), word), "compose", image=IMAGE)
+    [content] = [yaml.safe_load(file.text) for file in found.files if file.name == "compose.yaml"]
+    assert all(word in map(as_compose_expands, each["entrypoint"]) for each in content["services"].values())
+
+
+def with_word(one: ServePlan, word: str) -> ServePlan:
+    """A plan whose command ends in a word of a user."""
+    d = one.answer
+    assert d.launch is not None
+    launch = d.launch.model_copy(update={"arguments": [*d.launch.arguments, word]})
+    return one.model_copy(update={"deployments": [d.model_copy(update={"launch": launch})]})
+
+
+def as_kubernetes_expands(word: str) -> str:
+    """k8s.io/kubernetes/third_party/forked/golang/expansion: `$$` is one dollar, `$(NAME)` the environment's."""
+    told = {"HF_TOKEN": "secret", "HF_HOME": "/models"}
+    return re.sub(r"\$\$|\$\(([^)]*)\)", lambda m: "$" if m[0] == "$$" else told.get(m[1], m[0]), word)
+
+
+def as_compose_expands(word: str) -> str:
+    """docs.docker.com/compose, interpolation: `$$` is one dollar, `$NAME` and `${NAME}` the shell's."""
+    return re.sub(r"\$\$|\$\w+|\$\{[^}]*\}", lambda m: "$" if m[0] == "$$" else "filled in", word)
 
 
 def test_a_folder_is_written_whole_and_not_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,7 @@ def test_terraform_would_lay_the_files_out_no_other_way(tmp_path: Path) -> None:
 @given(st.text(min_size=1, max_size=300))
 def test_no_name_leaves_its_place(name: str) -> None:
     try:
-        found = gpufleet.deploy_plan(plan(0).model_copy(update={"model": name}), TARGET, image=name)
+        found = gpufleet.deploy_plan(plan(0).model_copy(update={"model": name}), TARGET, image=IMAGE)
     except GpufleetError:
         return
     files = files_of(found)

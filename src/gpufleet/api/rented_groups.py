@@ -12,8 +12,8 @@ from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.catalog.engines import named_version
 from gpufleet.deploy.serving_copies import LEAST_START_S
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import is_mix, read_mix, read_plan
-from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name
+from gpufleet.inputs.plan_file import WITHOUT_SEAL, is_mix, read_mix, read_plan
+from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, service_name
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Launch
 from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
@@ -76,6 +76,11 @@ class RentedPool:
 def read_rented(path: str) -> Rented:
     """What a file of a plan or of a mix says."""
     return read_mix(path) if is_mix(path) else read_plan(path, PLAN_AGAIN)
+
+
+def warnings_of(plan: Rented) -> list[str]:
+    """What has to be said of a file that does not tell whether it was edited."""
+    return [note for note in plan.notes if WITHOUT_SEAL in note]
 
 
 def groups_of(plan: Rented, what: str = "deployed") -> list[Group]:
@@ -294,7 +299,7 @@ def engine_version_of(plan: ServePlan) -> str | None:
 
 def names_of(groups: Sequence[Group]) -> dict[str, str]:
     """By the name of a group: how files of Kubernetes name it."""
-    return distinct_names((group.name for group in groups), label_name, MOST_OF_A_LABEL)
+    return distinct_names((group.name for group in groups), service_name, MOST_OF_A_LABEL)
 
 
 def start_of(group: Group) -> tuple[int, float]:

@@ -7,7 +7,6 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.deploy import DiffOption, FolderOption, ForceOption, PlanArgument
-from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 
@@ -56,8 +55,7 @@ def alerts(
     from gpufleet.ask.alerts.find import watch_plan
     from gpufleet.ask.alerts.page import alerts_page
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.cli.deployed_folder import differences, write_folder
-    from gpufleet.report.output_stream import say
+    from gpufleet.cli.deployed_folder import tell_files
 
     found = watch_plan(
         plan,
@@ -68,10 +66,5 @@ def alerts(
         act=act,
         catalog=load_catalog(catalog_dir),
     )
-    if diff is not None:
-        say(differences(found, diff))
-        return 0
-    if out is not None:
-        write_folder(found, out, force=force)
-    emit(found, alerts_page(found, out), output, out_file)
+    tell_files(found, alerts_page, out=out, force=force, diff=diff, output=output, out_file=out_file)
     return 0

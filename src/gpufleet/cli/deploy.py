@@ -6,7 +6,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.questions.words import FileUse
@@ -79,8 +78,7 @@ def deploy(
     from gpufleet.ask.deploy.find import deploy_plan
     from gpufleet.ask.deploy.page import deployed_page
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.cli.deployed_folder import differences, write_folder
-    from gpufleet.report.output_stream import say
+    from gpufleet.cli.deployed_folder import tell_files
 
     found = deploy_plan(
         plan,
@@ -93,10 +91,5 @@ def deploy(
         prometheus=prometheus,
         catalog=load_catalog(catalog_dir),
     )
-    if diff is not None:
-        say(differences(found, diff))
-        return 0
-    if out is not None:
-        write_folder(found, out, force=force)
-    emit(found, deployed_page(found, out), output, out_file)
+    tell_files(found, deployed_page, out=out, force=force, diff=diff, output=output, out_file=out_file)
     return 0

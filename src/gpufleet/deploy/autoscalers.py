@@ -9,8 +9,10 @@ active from each start to the next end, so that a window has to end before it be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpufleet.deploy.serving_copies import Scaling, ServingCopies
 from gpufleet.deploy.target import Step, Written
@@ -23,7 +25,7 @@ PODS_UP, PERCENT_UP, PERIOD_S = 4, 100, 15
 """How fast more copies are asked for: the default of a HorizontalPodAutoscaler, whose pods are machines here."""
 FAILED_READS = 3
 WEEK_DAYS = 7
-SIGNIFICANT_DIGITS = 6
+SIGNIFICANT_DIGITS, LEAST_QUANTITY = 6, 0.001
 FILE, ADAPTER_FILE = "manifests/autoscaler.yaml", "prometheus-adapter.yaml"
 NAMED_BY = ("--served-model-name", "--model-path", "--model")
 
@@ -105,8 +107,12 @@ def prometheus_triggers(copies: ServingCopies, scaling: Scaling) -> Iterator[dic
 
 
 def figure(value: float) -> str:
-    """A number as text, without an exponent."""
-    return f"{float(f'{value:.{SIGNIFICANT_DIGITS}g}'):f}".rstrip("0").rstrip(".")
+    """A number as text, without an exponent, whose digits do not end before it does.
+
+    >>> figure(2.5e7), figure(1.25e-8)
+    ('25000000', '0.0000000125')
+    """
+    return f"{Decimal(f'{value:.{SIGNIFICANT_DIGITS}g}'):f}"
 
 
 def rate_query(copies: ServingCopies, scaling: Scaling) -> str:
@@ -197,12 +203,12 @@ def autoscaler(copies: ServingCopies, scaling: Scaling, metadata: dict[str, Any]
 
 
 def quantity(value: float) -> str:
-    """A number of Kubernetes, which knows thousandths.
+    """A number of Kubernetes, which knows thousandths; a target of none is refused by a cluster.
 
-    >>> quantity(12.3456)
-    '12.346'
+    >>> quantity(12.3456), quantity(0.0001)
+    ('12.346', '0.001')
     """
-    return f"{value:.3f}"
+    return f"{max(value, LEAST_QUANTITY):.3f}"
 
 
 def adapter_rules(scaling: Scaling) -> dict[str, Any]:
@@ -210,10 +216,7 @@ def adapter_rules(scaling: Scaling) -> dict[str, Any]:
     running, waiting = (scaling.metrics[what].name for what in ("running_requests", "waiting_requests"))
     by = "by (<<.GroupBy>>)"
     return {
-        "prometheus": {
-            "url": scaling.prometheus.rpartition(":")[0],
-            "port": int(scaling.prometheus.rpartition(":")[2]),
-        },
+        "prometheus": adapter_address(scaling.prometheus),
         "rules": {
             "custom": [
                 {
@@ -228,6 +231,17 @@ def adapter_rules(scaling: Scaling) -> dict[str, Any]:
             ]
         },
     }
+
+
+def adapter_address(url: str) -> dict[str, Any]:
+    """An address as the values of prometheus-adapter's chart have it: its path is a value of its own.
+
+    >>> adapter_address("http://[::1]:9090/prom")
+    {'url': 'http://[::1]', 'port': 9090, 'path': '/prom'}
+    """
+    parts = urlsplit(url)
+    path = {"path": parts.path} if parts.path else {}
+    return {"url": f"{parts.scheme}://{parts.netloc.rpartition(':')[0]}", "port": parts.port, **path}
 
 
 def scaler_steps(copies: ServingCopies) -> Iterator[Step]:

@@ -13,7 +13,7 @@ from gpufleet.deploy.kubernetes_serving import HF_HOME, PROBE_S
 from gpufleet.deploy.router import CONFIG_FILE, ROUTER_IMAGE, ROUTER_PORT, Backend, Router, haproxy, pools_of, routed
 from gpufleet.deploy.serving_copies import STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written
-from gpufleet.languages import yaml_document
+from gpufleet.languages import without_variables, yaml_document
 from gpufleet.records import dataclass
 
 AMD_DEVICES = ("/dev/kfd", "/dev/dri")
@@ -116,7 +116,7 @@ def service(each: Container, options: str) -> dict[str, Any]:
     mounted = [] if one.options_file is None else [f"./{options}:/options/{one.options_file}:ro"]
     return {
         "image": one.image,
-        "entrypoint": escaped(one.arguments),
+        "entrypoint": without_variables(one.arguments),
         "environment": {"HF_HOME": HF_HOME, "HF_TOKEN": "${HF_TOKEN:-}", **visible(each)},
         "ports": [f"127.0.0.1:{each.port}:{port}"],
         "volumes": [f"models:{HF_HOME}", *mounted],
@@ -147,15 +147,6 @@ def gpus(each: Container) -> dict[str, Any]:
     return {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
 
 
-def escaped(words: Any) -> list[str]:
-    """Words in which Compose fills in no variable: a dollar stands twice.
-
-    >>> escaped(["serve", "$(id)"])
-    ['serve', '$$(id)']
-    """
-    return [word.replace("$", "$$") for word in words]
-
-
 def compose_steps(copies: Copies) -> list[Step]:
     """Commands in their order."""
     fronts = list(routed(copies))
@@ -175,7 +166,7 @@ def compose_steps(copies: Copies) -> list[Step]:
 
 def one_machine(copies: Copies) -> str | None:
     """Why Compose cannot hold them: it knows of one machine, and starts what it is told."""
-    if any(one.scaling is not None for one in copies):
+    if any(one.varies for one in copies):
         return "copies that come and go"
     machines = sum({one.pool: one.machines for one in copies}.values())
     return None if machines == 1 else f"{machines} machines"

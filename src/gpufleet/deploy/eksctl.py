@@ -12,22 +12,24 @@ from gpufleet.deploy.aws import DISK_MIB_PER_S, RENTED, is_spot, quota_steps, ro
 from gpufleet.deploy.kubernetes_serving import copies_steps, kubernetes_files
 from gpufleet.deploy.serving_copies import OWN_LABEL
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
-from gpufleet.languages import yaml_document
+from gpufleet.languages import unlike, yaml_document
 
 CLUSTER, FILE = "serving", "cluster.yaml"
-SYSTEM = {"name": "gpufleet-system", "instanceTypes": ["t3.medium"], "desiredCapacity": 2, "privateNetworking": True}
+SYSTEM_NAME = "gpufleet-system"
+SYSTEM = {"instanceTypes": ["t3.medium"], "desiredCapacity": 2, "privateNetworking": True}
 """Nodes without a GPU, for what a cluster runs of its own: nodes with GPUs take pods that ask for one alone. Their type
 and number are a judgement."""
 
 
 def eksctl_files(copies: Copies) -> list[Written]:
     """The cluster, and the manifests of each group."""
-    groups = [SYSTEM, *(nodes(pool) for pool in by_pool(copies))]
+    pools = [nodes(pool) for pool in by_pool(copies)]
+    system = {**SYSTEM, "name": unlike(SYSTEM_NAME, [pool["name"] for pool in pools])}
     content = {
         "apiVersion": "eksctl.io/v1alpha5",
         "kind": "ClusterConfig",
         "metadata": {"name": CLUSTER, "region": copies[0].region},
-        "managedNodeGroups": groups,
+        "managedNodeGroups": [system, *pools],
     }
     return [
         Written(FILE, yaml_document(content), "the cluster and its nodes (ClusterConfig of eksctl)"),

@@ -19,7 +19,7 @@ from gpufleet.deploy.router import (
 )
 from gpufleet.deploy.serving_copies import LEAVING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Written
-from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, label_name, yaml_documents
+from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, service_name, unlike, yaml_documents
 
 NAMESPACE, CLUSTER_DOMAIN = "serving", "svc.cluster.local"
 NAME, PART_OF, PART_OF_GPUFLEET = "app.kubernetes.io/name", "app.kubernetes.io/part-of", "gpufleet"
@@ -40,9 +40,10 @@ def routers(copies: Copies) -> Iterator[Written]:
 
 
 def router_names(copies: Copies) -> dict[str, str]:
-    """By service: its router, as short as a label has to be."""
-    names = distinct_names(routed(copies), label_name, MOST_OF_A_LABEL)
-    return {service: f"{name}-front" for service, name in names.items()}
+    """By service: its router, as short as a label has to be, and called as no copies are."""
+    names = distinct_names(routed(copies), service_name, MOST_OF_A_LABEL)
+    groups = [one.name for one in copies]
+    return {service: unlike(f"{name}-front", groups) for service, name in names.items()}
 
 
 def backend(group: ServingCopies) -> list[Backend]:

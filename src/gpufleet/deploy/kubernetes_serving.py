@@ -23,7 +23,7 @@ from gpufleet.deploy.kubernetes_router import (
 from gpufleet.deploy.quotas import quotas
 from gpufleet.deploy.serving_copies import LEAVING_S, OWN_LABEL, STOPPING_S, ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool, in_folders
-from gpufleet.languages import yaml_document
+from gpufleet.languages import without_variables, yaml_document
 from gpufleet.units import MINUTE
 
 HF_HOME = "/models"
@@ -99,7 +99,7 @@ def container(copies: ServingCopies) -> dict[str, Any]:
     return {
         "name": "engine",
         "image": copies.image,
-        "command": list(copies.arguments),
+        "command": without_variables(copies.arguments),
         "env": [
             {"name": "HF_HOME", "value": HF_HOME},
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},

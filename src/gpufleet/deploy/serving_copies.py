@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
@@ -31,6 +32,10 @@ INSTANCE_LABEL, OWN_LABEL = "node.kubernetes.io/instance-type", "gpufleet/pool"
 ROUTINGS = LEAST_BUSY, WEIGHTS, PRIORITY, PREFIX = "least_busy", "weights", "priority", "prefix"
 """How a router deals requests out."""
 TOKEN_SECRET = "hf-token"
+HOST, PATH = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?/)?", r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+IMAGE = re.compile(rf"{HOST}{PATH}(?:/{PATH})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?")
+MOST_OF_AN_IMAGE = 255 + 1 + 128
+"""A name has so many characters at most, and a tag behind it."""
 LABELLED_CLOUDS = ("aws", "gcp", "azure")
 """Clouds whose managed Kubernetes puts the machine type on nodes, as a label of its own."""
 
@@ -167,6 +172,11 @@ class ServingCopies:
     scaling: Scaling | None = None
 
     @property
+    def varies(self) -> bool:
+        """Whether copies come and go: a law may say that there are always as many."""
+        return self.scaling is not None and self.scaling.least != self.scaling.most
+
+    @property
     def most(self) -> int:
         """The most copies that there are at any time."""
         return self.replicas if self.scaling is None else self.scaling.most
@@ -253,3 +263,24 @@ def routing_named(name: str) -> str:
     if found not in ROUTINGS:
         raise UsageError("unknown routing", found=name, expected=f"one of {', '.join(ROUTINGS)}")
     return found
+
+
+def image_named(name: str) -> str:
+    """An image as a container runtime reads its name, or an error: github.com/distribution/reference, its grammar.
+
+    >>> image_named("registry.example:5000/team/engine:1.2")
+    'registry.example:5000/team/engine:1.2'
+    """
+    if len(name) > MOST_OF_AN_IMAGE or not IMAGE.fullmatch(name):
+        raise UsageError("--image names no image", found=name, expected="such as registry.example/engine:1.2")
+    return name
+
+
+def is_pinned(image: str) -> bool:
+    """Whether the name of an image means the same one tomorrow: by a digest, or a tag other than the newest's.
+
+    >>> is_pinned("a:5000/b"), is_pinned("b:latest"), is_pinned("b:1.2"), is_pinned("b@sha256:0")
+    (False, False, True, True)
+    """
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "@" in image or tag not in ("", "latest")

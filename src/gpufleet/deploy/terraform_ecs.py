@@ -225,7 +225,7 @@ def terraform_steps(copies: Copies) -> Iterator[Step]:
 
 def refusal(copies: Copies) -> str | None:
     """Why ECS cannot hold copies: they come and go, share machines, get some lengths alone, or cannot be rented."""
-    if any(one.scaling is not None and one.scaling.reads_metrics for one in copies):
+    if any(one.varies and one.scaling is not None and one.scaling.reads_metrics for one in copies):
         return "copies that come and go by what engines measure: ECS reads no Prometheus"
     if any(len(pool) > 1 for pool in by_pool(copies)):
         return "models that share machines"

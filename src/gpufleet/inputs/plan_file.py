@@ -99,6 +99,8 @@ def read_scaling(path: str | Path) -> AutoscaleResult:
     if not isinstance(content, dict) or "schema_version" not in content:
         raise UsageError(f"{str(path)!r} is not {SCALING}", expected=EXPECTED_OF_SCALING)
     of_this_form(path, SCALING, content)
+    if SEAL not in content:
+        raise UsageError(f"{SCALING}, {str(path)!r}, {WITHOUT_SEAL}", hint=SCALE_AGAIN)
     content.pop(CURRENCY_KEY, None)
     refuse_edited(str(path), content, SCALE_AGAIN)
     try:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, read_rented
+from gpufleet.api.rented_groups import Rented, groups_of, read_rented, warnings_of
 from gpufleet.api.watched_plans import watched_plan
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.targets import guard_of, target_named, watched_for
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.languages import comment
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
@@ -64,7 +65,7 @@ def watch_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(guard.notes),
+        notes=[*warnings_of(read), *guard.notes],
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
@@ -105,13 +106,13 @@ def readme(answer: AlertFiles, title: str) -> str:
     own = any(row.fires_when_absent for row in answer.alerts)
     twins = "of them also where their metric is absent" if own else "more where a metric is absent for five minutes"
     lines = [
-        f"# {', '.join(answer.models)}, watched by {title}",
+        comment(f"{', '.join(answer.models)}, watched by {title}"),
         "",
         f"- {len(answer.alerts)} alerts, {answer.num_twins} {twins}",
         f"- machines of the plan: {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
         "",
         "```sh",
-        *(line for step in answer.steps for line in (f"# {step.purpose}", step.command)),
+        *(line for step in answer.steps for line in (comment(step.purpose), step.command)),
         "```",
         "",
         *(f"- not watched, or misleading: {line}" for line in answer.unwatched),

@@ -9,7 +9,16 @@ from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Group, Rented, RentedPool, groups_of, names_of, read_rented, start_of
+from gpufleet.api.rented_groups import (
+    Group,
+    Rented,
+    RentedPool,
+    groups_of,
+    names_of,
+    read_rented,
+    start_of,
+    warnings_of,
+)
 from gpufleet.ask.deploy.scaled import cost_words, said_of_scaling, scaling_of
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
@@ -26,6 +35,8 @@ from gpufleet.deploy.serving_copies import (
     Scaling,
     ServingCopies,
     disk_gib,
+    image_named,
+    is_pinned,
     node_labels,
     routing_named,
     share_of_node,
@@ -33,7 +44,7 @@ from gpufleet.deploy.serving_copies import (
 from gpufleet.deploy.target import Target
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.plan_file import holds_scaling, read_scaling
-from gpufleet.languages import MOST_OF_A_NAME
+from gpufleet.languages import MOST_OF_A_NAME, comment
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Launch
@@ -102,7 +113,9 @@ def deploy_plan(
         plan_hash=read.input_hash,
         price_sources=read.price_sources,
         grade=read.grade,
-        notes=list(dict.fromkeys([*apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])),
+        notes=list(
+            dict.fromkeys([*warnings_of(read), *apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])
+        ),
     )
     if scaled is not None and scaling is not None:
         answer = as_scaled(answer, scaled, scaling, groups[0].deployment, target)
@@ -219,7 +232,7 @@ def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | 
     machine = tables.instances.get((d.cloud, d.instance))
     if d.gpus_per_replica > d.gpus_per_instance:
         raise UsageError("copies over several machines are not deployed yet", found=f"{d.gpus_per_replica} GPUs a copy")
-    found = image or how.image
+    found = how.image if image is None else image_named(image)
     if found is None:
         raise UsageError(f"no image of {d.engine} is known", hint="--image names yours.")
     start_s, weights_bytes = start_of(group)
@@ -337,6 +350,8 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
         yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
     if copies.claim is not None and copies.most > 1:
         yield f"The claim {copies.claim} has to be ReadWriteMany: copies on several nodes mount it"
+    if not is_pinned(copies.image):
+        yield f"{copies.image} is another image each time somebody pushes one: name a tag or a digest"
     if copies.memory_gib is None:
         yield f"Cores and memory of {d.instance} are not known: the files ask for none"
     if SHUTDOWN not in copies.arguments and d.engine == "vllm":
@@ -352,13 +367,13 @@ def others_than(copies: Sequence[ServingCopies]) -> str:
 def readme(answer: DeployedPlan, target: Target) -> str:
     """One screen: what it is, what it costs, the commands in their order."""
     lines = [
-        f"# {', '.join(answer.models)} on {target.title}",
+        comment(f"{', '.join(answer.models)} on {target.title}"),
         "",
         *(f"- {machine}" for machine in answer.machines),
         f"- all together {usd_per_hour(answer.usd_per_hour)}; plan {answer.plan_hash} (gpufleet.json)",
         "",
         "```sh",
-        *(line for step in answer.steps for line in (f"# {step.purpose}", step.command)),
+        *(line for step in answer.steps for line in (comment(step.purpose), step.command)),
         "```",
         "",
         *(f"- {note}" for note in answer.notes),

@@ -20,8 +20,12 @@ from gpufleet.units import DAY, HOUR, MINUTE
 PROMETHEUS = "http://prometheus-operated.monitoring:9090"
 """The service of the Prometheus operator, in the namespace that its charts name."""
 UTC = "UTC"
+ADDRESS = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~%/\-]*)?")
+"""Host, port and path alone: files hold no password, and a query is of whoever asks."""
 NAME_OF_ZONE = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+){0,2}")
 RATE_WINDOWS_S = {"hpa-rate": 2 * MINUTE, "keda-rate": MINUTE, "keda-cron-rate": MINUTE}
+NO_ZONES = ("localtime", "posixrules", "Factory")
+"""Names of the database that mean another zone on each machine, or none."""
 NO_SCALER = ("Deployment",)
 POLL_S, COOLDOWN_S = 15.0, 300.0
 MORNING_S, NIGHT_S = 6 * HOUR, 22 * HOUR
@@ -113,7 +117,7 @@ def zone(name: str | None) -> str:
     """A time zone by its name in the IANA database, where this machine has one; UTC unless said."""
     said = UTC if name is None else name
     known = available_timezones()
-    if not NAME_OF_ZONE.fullmatch(said) or (known and said not in known):
+    if not NAME_OF_ZONE.fullmatch(said) or (known and said not in known) or said in NO_ZONES:
         raise UsageError("--timezone is no zone", found=said, expected="a name of the IANA database: Europe/Berlin")
     return said
 
@@ -121,14 +125,24 @@ def zone(name: str | None) -> str:
 def address(url: str | None) -> str:
     """Where Prometheus answers inside the cluster."""
     said = PROMETHEUS if url is None else url.rstrip("/")
-    parts = urlsplit(said)
-    try:
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port is not None
-    except ValueError:
-        is_address = False
-    if not is_address or not said.isprintable() or " " in said:
-        raise UsageError("--prometheus is no address", found=said, expected=PROMETHEUS)
+    if not ADDRESS.fullmatch(said) or not has_port(said):
+        expected = f"such as {PROMETHEUS}, without a user, a query or a fragment"
+        found = "a user in it" if "@" in said else said
+        raise UsageError("--prometheus is no address", found=found, expected=expected)
     return said
+
+
+def has_port(url: str) -> bool:
+    """Whether an address names a host and a port that there is.
+
+    >>> has_port("http://a:9090"), has_port("http://a"), has_port("http://a:0"), has_port("http://[::1:1")
+    (True, False, False, False)
+    """
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
 
 
 def cost_words(answer: AutoscaleResult, scaling: Scaling, d: Deployment) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, read_rented
+from gpufleet.api.rented_groups import Rented, groups_of, read_rented, warnings_of
 from gpufleet.api.watched_plans import stated_budget, watched_plan
 from gpufleet.ask.watch.judged import figures_of, spend_of
 from gpufleet.ask.watch.shape import BROKEN, WatchedFigure, WatchedNow, WatchedSpend
@@ -85,7 +85,7 @@ class Watch:
         self.tables = load_catalog() if catalog is None else catalog
         read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
         self.plan = watched_plan(read, groups_of(read, "watched"), self.tables)
-        self.price_sources = read.price_sources
+        self.price_sources, self.warnings = read.price_sources, warnings_of(read)
         self.budget = None if budget is None else stated_budget(budget, utc_offset, self.plan)
         self.before: Reading | None = None
         self.said = {
@@ -143,6 +143,7 @@ class Watch:
 
     def notes(self, figures: Sequence[WatchedFigure], spend: WatchedSpend | None) -> Iterator[str]:
         """What a reader has to know of the figures."""
+        yield from self.warnings
         if self.prometheus is None and not self.every_s:
             yield NO_RATE
             yield SINCE_START
