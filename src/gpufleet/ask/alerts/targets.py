@@ -12,7 +12,7 @@ from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
 TARGETS = {"prometheus": "prometheus_files", "alertmanager": "alertmanager_files", "grafana": "grafana_files"}
-RULES = ("serving_rules", "copies_rules", "gpu_rules")
+RULES = ("serving_rules", "copies_rules", "scaled_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
 GUARD = "gpufleet.api.budget_guards"
 """What a budget adds is loaded where there is one."""
