@@ -6,15 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.catalog.engines import named_version
 from gpufleet.deploy.serving_copies import LEAST_START_S
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import WITHOUT_SEAL, is_mix, read_mix, read_plan
+from gpufleet.inputs.plan_file import WITHOUT_SEAL, holds_scaling, is_mix, read_mix, read_plan, read_scaling
 from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, service_name
 from gpufleet.records import dataclass
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Figure, Launch
 from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
 from gpufleet.results.mix import FleetMix
@@ -81,6 +83,22 @@ def read_rented(path: str) -> Rented:
 def warnings_of(plan: Rented) -> list[str]:
     """What has to be said of a file that does not tell whether it was edited."""
     return [note for note in plan.notes if WITHOUT_SEAL in note]
+
+
+def rented_of(said: str | PathLike[str] | Rented | AutoscaleResult) -> tuple[Rented, AutoscaleResult | None]:
+    """A plan, or that of a file, and how it is scaled where that is what was given."""
+    if not isinstance(said, (str, PathLike, AutoscaleResult)):
+        return said, None
+    if isinstance(said, AutoscaleResult) or holds_scaling(str(said)):
+        scaled = said if isinstance(said, AutoscaleResult) else read_scaling(str(said))
+        if scaled.plan is None:
+            raise UsageError("the law of scaling does not hold its plan", hint="Run autoscale again, with -o json.")
+        if not scaled.is_feasible:
+            raise Infeasible(
+                "no law keeps the target: there is nothing to start", hint="autoscale says which is nearest."
+            )
+        return scaled.plan, scaled
+    return read_rented(str(said)), None
 
 
 def groups_of(plan: Rented, what: str = "deployed") -> list[Group]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpufleet.api.rented_groups import Group, Rented, names_of, start_of
+from gpufleet.api.scaled_copies import NO_SCALER, scaling_of
 from gpufleet.catalog.engine_metrics import metrics_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.xid_resolutions import xid_resolutions
 from gpufleet.deploy.serving_copies import REACHED
 from gpufleet.monitor.budget import Budget
-from gpufleet.monitor.watched import Range, WatchedCopies, WatchedPlan
+from gpufleet.monitor.watched import Range, ScalingLaw, WatchedCopies, WatchedPlan
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Figure
 from gpufleet.units import parse_usd_per_period, parse_utc_offset
 
@@ -20,13 +24,16 @@ NAMESPACE = "serving"
 VERSION_OF_IMAGE = re.compile(r":v?(\d+(?:\.\d+)+)")
 
 
-def watched_plan(plan: Rented, groups: Sequence[Group], tables: Catalog) -> WatchedPlan:
-    """What is watched of a plan."""
+def watched_plan(
+    plan: Rented, groups: Sequence[Group], tables: Catalog, scaled: AutoscaleResult | None = None
+) -> WatchedPlan:
+    """What is watched of a plan, and of its law of scaling."""
     names = names_of(groups)
+    copies = [watched_copies(group, names[group.name], tables) for group in groups]
     return WatchedPlan(
         name=" and ".join(dict.fromkeys(group.model for group in groups)),
         plan_hash=plan.input_hash,
-        copies=[watched_copies(group, names[group.name], tables) for group in groups],
+        copies=copies if scaled is None else [under_law(copies[0], scaled, groups[0].engine_version)],
         gpu_metrics=metrics_of("dcgm-exporter"),
         cluster_metrics=metrics_of("kube-state-metrics"),
         xid_codes=xid_resolutions(),
@@ -67,6 +74,37 @@ def watched_copies(group: Group, name: str, tables: Catalog) -> WatchedCopies:
         instance=d.instance,
         region=d.region,
     )
+
+
+def under_law(copies: WatchedCopies, scaled: AutoscaleResult, version: str | None) -> WatchedCopies:
+    """Copies as a law of scaling keeps them; a fixed number is one that nobody scales."""
+    scaling = scaling_of(scaled, None, None, copies.engine, version)
+    least, most = (math.ceil(each / scaling.per_machine) for each in (scaling.least, scaling.most))
+    if scaling.controller in NO_SCALER:
+        return fixed_at(copies, scaling.least, least)
+    law = ScalingLaw(
+        name=scaling.law,
+        controller=scaling.controller,
+        least=scaling.least,
+        most=scaling.most,
+        per_machine=scaling.per_machine,
+        machines=scaled.recommended.mean_machines,
+        settles_s=max(scaling.down_window_s, scaling.cooldown_s),
+        waiting=scaling.waiting,
+        kv_ratio=scaling.kv_ratio,
+        in_flight=scaling.in_flight,
+        requests_per_s=scaling.rate_per_s,
+    )
+    return replace(copies, law=law, least_machines=least, most_machines=most)
+
+
+def fixed_at(copies: WatchedCopies, replicas: int, machines: int) -> WatchedCopies:
+    """So many copies, which carry their part of what the plan's do."""
+    part = replicas / copies.replicas
+    held = copies.requests_per_s_capacity
+    low, high = (None if each is None else each * part for each in (held.low, held.high))
+    carried = Range(held.value * part, low, high)
+    return replace(copies, replicas=replicas, machines=machines, requests_per_s_capacity=carried)
 
 
 def version_of_image(image: str | None) -> str | None:

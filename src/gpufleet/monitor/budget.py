@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.errors import UsageError
 from gpufleet.languages import promql_string
+from gpufleet.monitor.copies_commands import planned_copies
 from gpufleet.monitor.machines_seen import SOURCES, MachineKind, labelled, machine_kinds, plan_label, seen_by_source
 from gpufleet.monitor.rules import CRITICAL, INFO, WARNING, Alert, Proof, Recorded, RuleGroup, Series
 from gpufleet.monitor.watched import WatchedPlan
@@ -266,6 +267,5 @@ def look_again() -> str:
 
 
 def scale_down(plan: WatchedPlan) -> str:
-    """The command that leaves as many copies as the plan has."""
-    each = plan.copies[0]
-    return f"kubectl -n {each.namespace} scale deployment/{each.name} --replicas={each.replicas}"
+    """The command that leaves as many copies as the plan has, of a law its fewest."""
+    return planned_copies(plan.copies[0])

@@ -33,8 +33,9 @@ def watched_by(plan: WatchedPlan) -> Watching:
 
 def alerts_of(copies: WatchedCopies, known: EngineMetrics) -> Iterator[Alert]:
     """Too few copies for the rate, fewer than wanted, and copies that end again and again."""
-    yield too_few(copies, known)
-    if copies.replicas > 1:
+    if copies.law is None:
+        yield too_few(copies, known)
+    if copies.law is None and copies.replicas > 1:
         yield missing(copies, known)
     yield restarts(copies, known)
 

@@ -168,7 +168,7 @@ def seen_machines(copies: WatchedCopies, known: EngineMetrics | None) -> str | N
 
 def hourly_usd(copies: WatchedCopies, known: EngineMetrics | None) -> str:
     """What the machines cost that are seen; of those that nobody sees, as planned   [USD/h]."""
-    machines = seen_machines(copies, known) or constant(copies.machines)
+    machines = seen_machines(copies, known) or constant(copies.usual_machines)
     return f"{machines} * {number(copies.usd_per_hour)}"
 
 
@@ -176,7 +176,10 @@ def numbers_of(copies: WatchedCopies, known: EngineMetrics | None) -> Iterator[P
     """The front page: cost an hour and per million tokens, then the first promise and the rate."""
     cost, tokens = hourly_usd(copies, known), measured_of(copies).get("output_tokens:rate5m")
     yield Panel(
-        f"Cost per hour (planned ${copies.usd_per_hour * copies.machines:.2f})", "currencyUSD", [(MEASURED, cost)], True
+        f"Cost per hour (planned ${copies.usd_per_hour * copies.usual_machines:.2f})",
+        "currencyUSD",
+        [(MEASURED, cost)],
+        True,
     )
     if tokens is not None:
         per_million = f"sum({cost}) / sum({tokens}) * {number(MEGA / HOUR)}"
@@ -218,6 +221,17 @@ def charts_of(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
     yield from cluster_charts(copies, plan)
 
 
+def expected_copies(copies: WatchedCopies, known: EngineMetrics | None) -> Iterator[tuple[str, str]]:
+    """As many as the plan has; of a law those that it wants, and its bounds."""
+    if copies.law is None:
+        yield EXPECTED, constant(copies.replicas)
+        return
+    wanted = None if known is None else known.of("wanted_copies")
+    if wanted is not None:
+        yield "wanted", of_copies(wanted.name, copies)
+    yield from ranged(Range(copies.law.least, copies.law.least, copies.law.most))
+
+
 def cluster_charts(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
     """What the cluster and the exporter of GPUs say."""
     known = plan.cluster_metrics
@@ -226,12 +240,12 @@ def cluster_charts(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
         yield Panel(
             "Copies available",
             "none",
-            [(MEASURED, of_copies(there.name, copies)), (EXPECTED, constant(copies.replicas))],
+            [(MEASURED, of_copies(there.name, copies)), *expected_copies(copies, known)],
         )
     if plan.gpu_metrics is None or copies.vendor != "nvidia":
         return
     cost = hourly_usd(copies, plan.gpu_metrics)
-    planned = constant(copies.usd_per_hour * copies.machines)
+    planned = constant(copies.usd_per_hour * copies.usual_machines)
     yield Panel("Cost per hour", "currencyUSD", [(MEASURED, cost), (EXPECTED, planned)])
     for what, title, unit in (
         ("gpu_use", "GPU in use", "percent"),

@@ -48,6 +48,11 @@ class MachineKind:
         return sum(each.machines for each in self.copies)
 
     @property
+    def least_machines(self) -> int:
+        """How many it rents at least."""
+        return sum(each.machines if each.least_machines is None else each.least_machines for each in self.copies)
+
+    @property
     def most_machines(self) -> int:
         """How many it rents at most."""
         return sum(each.machines if each.most_machines is None else each.most_machines for each in self.copies)
@@ -99,9 +104,7 @@ def labelled(expression: str, labels: Iterable[tuple[str, str]]) -> str:
 def by_engines(kind: MachineKind) -> str:
     """Machines that the targets of engines need, as full as the plan has them."""
     counted = [
-        labelled(
-            f"ceil(count({of_copies('up', each)}) / {math.ceil(each.replicas / each.machines)})", [("of", each.name)]
-        )
+        labelled(f"ceil(count({of_copies('up', each)}) / {per_machine(each)})", [("of", each.name)])
         for each in kind.copies
     ]
     return f"sum({' or '.join(counted)})"
@@ -109,7 +112,7 @@ def by_engines(kind: MachineKind) -> str:
 
 def per_machine(copies: WatchedCopies) -> int:
     """Copies on a machine that is full."""
-    return math.ceil(copies.replicas / copies.machines)
+    return math.ceil(copies.replicas / copies.machines) if copies.law is None else copies.law.per_machine
 
 
 def by_nodes(kind: MachineKind) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.domain.engine_metrics import EngineMetrics
+from gpufleet.monitor.copies_commands import more_copies
 from gpufleet.monitor.copies_rules import pods_command
 from gpufleet.monitor.gpu_rules import on_gpus
 from gpufleet.monitor.promql import number, own_labels
 from gpufleet.monitor.rules import INFO, WARNING, Alert, Proof, RuleGroup, Series, Watching, series_of
-from gpufleet.monitor.serving_rules import latency, needed, proof_of_latency, scale_command
+from gpufleet.monitor.serving_rules import latency, needed, proof_of_latency
 from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
 from gpufleet.units import DAY, HOUR, MINUTE, PERCENT
 
@@ -61,7 +62,7 @@ def busy(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         severity=WARNING,
         summary=f"GPU utilisation is above {BUSY_PERCENT:g} %",
         action="Scale up instances, if latency is above its limit as well",
-        command=scale_command(copies),
+        command=more_copies(copies),
         metrics=[series],
         labels=labels(copies),
         proof=Proof([Series(series_of(series), "95x600")], [Series(series_of(series), "90x600")]),
@@ -78,7 +79,7 @@ def full(copies: WatchedCopies, known: EngineMetrics) -> Alert:
         severity=WARNING,
         summary=f"GPU memory is above {FULL_PERCENT:g} %",
         action="Reduce batch size or scale up, if requests are preempted as well",
-        command=scale_command(copies),
+        command=more_copies(copies),
         metrics=[used, free],
         labels=labels(copies),
         proof=Proof(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gpufleet.domain.engine_metrics import EngineMetric
 from gpufleet.domain.slo import METRICS
 from gpufleet.languages import shell_command
+from gpufleet.monitor.copies_commands import fewer_copies, more_copies
 from gpufleet.monitor.promql import mean, number, of_copies, own_labels, quantile, rate, summed
 from gpufleet.monitor.rules import CRITICAL, INFO, WARNING, Alert, Proof, Recorded, RuleGroup, Series, Watching
 from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
@@ -24,6 +25,8 @@ for, below which machines are paid but idle: judgements. KV use alone says nothi
 NO_DRAFT_KEPT = 1.05
 """Tokens a step below which drafts yield nothing: a wrong method gives 1.0 without a word (sglang issues/22986)."""
 MANY, FEW = 100, 1
+MORE = "Add a copy if the rate is above the plan's"
+MORE_BY_LAW = "See whether the law asks for more copies, and whether these start; let it have more if it may not"
 
 
 def watched_by(plan: WatchedPlan) -> Watching:
@@ -133,7 +136,8 @@ def alerts_of(copies: WatchedCopies) -> Iterator[Alert]:
         bound = worse_than(name, copies)
         if bound is not None:
             yield worse_than_predicted(name, bound, copies)
-    for made in (long_queue, full_kv, many_preemptions, slow_tokens, idle, no_drafts, failures):
+    fixed = (long_queue, full_kv, slow_tokens, idle) if copies.law is None else ()
+    for made in (*fixed, many_preemptions, no_drafts, failures):
         alert = made(copies)
         if alert is not None:
             yield alert
@@ -156,12 +160,6 @@ def own(name: str, copies: WatchedCopies) -> str:
 def about(what: str, copies: WatchedCopies) -> dict[str, str]:
     """Labels of an alert: whose it is, and what it is about."""
     return {**own_labels(copies), "about": what}
-
-
-def scale_command(copies: WatchedCopies) -> str:
-    """One copy more."""
-    more = f"--replicas={copies.replicas + 1}"
-    return shell_command(["kubectl", "-n", copies.namespace, "scale", f"deployment/{copies.name}", more])
 
 
 def logs_command(copies: WatchedCopies) -> str:
@@ -198,8 +196,8 @@ def broken_objective(name: str, limit_s: float, copies: WatchedCopies) -> Alert:
         for_s=BROKEN_S,
         severity=CRITICAL,
         summary=f"{name} is above {limit_s:g} s, the plan's limit ({bucket_words(name, limit_s, copies)})",
-        action="Add a copy if the rate is above the plan's; else look for what slows the engine",
-        command=scale_command(copies),
+        action=f"{MORE if copies.law is None else MORE_BY_LAW}; else look for what slows the engine",
+        command=more_copies(copies),
         metrics=needed(copies, MEASURED_AS[name.split(".")[0]]),
         labels=about("latency", copies),
         proof=proof_of_latency(name, limit_s, copies),
@@ -314,7 +312,7 @@ def long_queue(copies: WatchedCopies) -> Alert | None:
         severity=WARNING,
         summary=f"More than {limit:.0f} requests wait: the copies take longer than promised to begin them",
         action="Add a copy, or let fewer requests in",
-        command=scale_command(copies),
+        command=more_copies(copies),
         metrics=needed(copies, "waiting_requests"),
         labels=about("queue", copies),
         proof=Proof(gauge("waiting_requests", copies, limit + 1), gauge("waiting_requests", copies, limit)),
@@ -334,7 +332,7 @@ def full_kv(copies: WatchedCopies) -> Alert | None:
         severity=WARNING,
         summary=f"Over {PERCENT * FULL_RATIO:g} % of the KV room is taken while requests wait",
         action="Add a copy; requests may be longer than the plan's",
-        command=scale_command(copies),
+        command=more_copies(copies),
         metrics=needed(copies, "kv_use", "waiting_requests"),
         labels=about("queue", copies),
         proof=Proof([*full, *gauge("waiting_requests", copies, FEW)], [*full, *gauge("waiting_requests", copies, 0.0)]),
@@ -404,9 +402,7 @@ def idle(copies: WatchedCopies) -> Alert | None:
             f"are paid for (${copies.usd_per_hour * copies.machines:.2f}/h)"
         ),
         action="Take copies away, or let them scale with the load",
-        command=shell_command(
-            ["kubectl", "-n", copies.namespace, "scale", f"deployment/{copies.name}", "--replicas=1"]
-        ),
+        command=fewer_copies(copies),
         metrics=needed(copies, "generated_tokens"),
         labels=about("money", copies),
         proof=Proof(

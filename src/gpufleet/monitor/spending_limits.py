@@ -6,10 +6,10 @@ alone; RBAC v1. Commands: kubectl of the same version.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from gpufleet.languages import shell_command, yaml_document
+from gpufleet.monitor.copies_commands import KEDA, no_copies
 from gpufleet.monitor.machines_seen import machine_kinds
 from gpufleet.monitor.target import file, step
 from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
@@ -24,8 +24,7 @@ HEAD = ("#!/bin/sh", "set -eu")
 
 def most_gpus(copies: WatchedCopies) -> int:
     """GPUs of as many copies as the plan ever has."""
-    most = copies.machines if copies.most_machines is None else copies.most_machines
-    return math.ceil(copies.replicas * most / copies.machines) * copies.gpus_per_replica
+    return copies.most_copies * copies.gpus_per_replica
 
 
 def limit_files(plan: WatchedPlan) -> Iterator[DeployedFile]:
@@ -83,12 +82,21 @@ def roles(plan: WatchedPlan) -> list[dict[str, object]]:
     nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}
     for namespace in namespaces(plan):
         where = {"name": NAME, "namespace": namespace}
-        found.append({"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": where, "rules": [scale, limit]})
+        rules = [scale, limit, *held_by_keda(plan)]
+        found.append({"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": where, "rules": rules})
         found.append(binding("RoleBinding", where, {"apiGroup": rbac, "kind": "Role", "name": NAME}, subject))
     everywhere = {"name": NAME}
     found.append({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": everywhere, "rules": [nodes]})
     role = {"apiGroup": rbac, "kind": "ClusterRole", "name": NAME}
     return [*found, binding("ClusterRoleBinding", everywhere, role, subject)]
+
+
+def held_by_keda(plan: WatchedPlan) -> Iterator[dict[str, object]]:
+    """That copies which KEDA scales may be held at none."""
+    names = [each.name for each in plan.copies if each.law is not None and each.law.controller == KEDA]
+    if names:
+        verbs = ["get", "patch"]
+        yield {"apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "resourceNames": names, "verbs": verbs}
 
 
 def binding(kind: str, metadata: dict[str, str], role: dict[str, str], subject: dict[str, str]) -> dict[str, object]:
@@ -116,7 +124,7 @@ def cordons(plan: WatchedPlan) -> Iterator[str]:
 def stops(plan: WatchedPlan) -> Iterator[str]:
     """No copy is left; each answers what it has begun."""
     for each in plan.copies:
-        yield shell_command(["kubectl", "-n", each.namespace, "scale", f"deployment/{each.name}", "--replicas=0"])
+        yield no_copies(each)
 
 
 def limit_steps(plan: WatchedPlan) -> Iterator[DeployedStep]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 from gpufleet.domain.engine_metrics import EngineMetrics
 from gpufleet.records import dataclass
@@ -17,6 +18,28 @@ class Range:
     high: float | None = None
 
 
+@dataclass(frozen=True)
+class ScalingLaw:
+    """Copies that a controller (KEDA, HorizontalPodAutoscaler) keeps from `least` to `most`, by targets of one copy.
+
+    `waiting` requests wait, `in_flight` run or wait, `requests_per_s` come, `kv_ratio` of its KV room is taken; None
+    where the law does not read it. Fewer copies come `settles_s` after fewer were enough. `machines` of them run on
+    average, as it was played; a machine holds `per_machine` copies.
+    """
+
+    name: str
+    controller: str
+    least: int
+    most: int
+    per_machine: int
+    machines: float
+    settles_s: float
+    waiting: float | None = None
+    kv_ratio: float | None = None
+    in_flight: float | None = None
+    requests_per_s: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class WatchedCopies:
     """Equal copies of one model on machines of one offer.
@@ -24,8 +47,9 @@ class WatchedCopies:
     `name` and `namespace` are those of its deployment. `objectives` are limits of latency, as `ttft.p95`, in seconds;
     `requests_per_s` is the rate that was asked for, `requests_per_s_capacity` what the copies carry. `usd_per_hour` is
     of one machine. `most_running` is how many requests a copy answers at once. What `drafts` gives each sequence a step
-    is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `most_machines` is
-    the most that a law of scaling may rent, where one runs; without one `machines` are all that are meant.
+    is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `least_machines` and
+    `most_machines` are those of the `law` of scaling, where one runs: `replicas` on `machines` are then the plan's for
+    its whole rate. Without one they are all that are meant.
     """
 
     name: str
@@ -57,6 +81,21 @@ class WatchedCopies:
     instance: str = ""
     region: str = ""
     most_machines: int | None = None
+    least_machines: int | None = None
+    law: ScalingLaw | None = None
+
+    @property
+    def usual_machines(self) -> float:
+        """Machines on average."""
+        return self.machines if self.law is None else self.law.machines
+
+    @property
+    def most_copies(self) -> int:
+        """As many copies as there may ever be."""
+        if self.law is not None:
+            return self.law.most
+        most = self.machines if self.most_machines is None else self.most_machines
+        return ceil(self.replicas * most / self.machines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,5 +115,5 @@ class WatchedPlan:
 
     @property
     def usd_per_hour(self) -> float:
-        """What all machines cost."""
-        return sum(each.usd_per_hour * each.machines for each in self.copies)
+        """What all machines cost; of those that come and go, on average."""
+        return sum(each.usd_per_hour * each.usual_machines for each in self.copies)

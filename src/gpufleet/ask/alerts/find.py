@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, read_rented, warnings_of
+from gpufleet.api.rented_groups import Rented, groups_of, rented_of, warnings_of
 from gpufleet.api.watched_plans import watched_plan
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.targets import guard_of, target_named, watched_for
@@ -15,14 +15,16 @@ from gpufleet.languages import comment
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.deployed import DeployedFile
 
 UNSEEN_VALUE = "…"
+SCALED = "the law of scaling, with the plan"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 
 
 def watch_plan(
-    plan: str | PathLike[str] | Rented,
+    plan: str | PathLike[str] | Rented | AutoscaleResult,
     to: str = "prometheus",
     *,
     seed_thresholds: bool = False,
@@ -34,9 +36,10 @@ def watch_plan(
     """Rules, routes, a dashboard or alarms that watch what a plan promises, for a target.
 
     `to` is prometheus, alertmanager, grafana or cloudwatch. `plan` is the file that `plan serve -o json` or
-    `mix -o json` wrote. `seed_thresholds` adds the four alerts of the seeds. `budget`, such as '1000/day' or '24000/mo'
-    by a clock that is `utc_offset` ahead of UTC, adds a guard on the money and the clouds' own budgets; `act` adds a
-    quota, a cordon and a stop for somebody to apply.
+    `mix -o json` wrote, or `autoscale -o json`: then copies come and go by the law to take, whose bounds and targets
+    are held. `seed_thresholds` adds the four alerts of the seeds. `budget`, such as '1000/day' or '24000/mo' by a clock
+    that is `utc_offset` ahead of UTC, adds a guard on the money and the clouds' own budgets; `act` adds a quota, a
+    cordon and a stop for somebody to apply.
 
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
@@ -45,9 +48,9 @@ def watch_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
+    read, scaled = rented_of(plan)
     groups = groups_of(read, "watched")
-    watched = watched_plan(read, groups, tables)
+    watched = watched_plan(read, groups, tables, scaled)
     found = watched_for(target, watched, seed_thresholds, budget)
     guard = guard_of(watched, budget, utc_offset, act)
     rules = [*found.groups, *guard.groups]
@@ -69,7 +72,7 @@ def watch_plan(
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
-        DeployedFile(name=PLAN_FILE, text=read.to_json(), what="the plan"),
+        DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
     ]
     asked = {
         "plan": plan if isinstance(plan, (str, PathLike)) else None,

@@ -17,7 +17,7 @@ TARGETS = {
     "grafana": "grafana_files",
     "cloudwatch": "cloudwatch_files",
 }
-RULES = ("serving_rules", "copies_rules", "gpu_rules")
+RULES = ("serving_rules", "copies_rules", "scaled_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
 GUARD = "gpufleet.api.budget_guards"
 """What a budget adds is loaded where there is one."""

@@ -15,11 +15,12 @@ from gpufleet.api.rented_groups import (
     RentedPool,
     groups_of,
     names_of,
-    read_rented,
+    rented_of,
     start_of,
     warnings_of,
 )
-from gpufleet.ask.deploy.scaled import cost_words, said_of_scaling, scaling_of
+from gpufleet.api.scaled_copies import scaling_of
+from gpufleet.ask.deploy.scaled import cost_words, said_of_scaling
 from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
@@ -42,8 +43,7 @@ from gpufleet.deploy.serving_copies import (
     share_of_node,
 )
 from gpufleet.deploy.target import Target
-from gpufleet.errors import Infeasible, UsageError
-from gpufleet.inputs.plan_file import holds_scaling, read_scaling
+from gpufleet.errors import UsageError
 from gpufleet.languages import MOST_OF_A_NAME, comment
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.autoscale import AutoscaleResult
@@ -87,7 +87,7 @@ def deploy_plan(
     ['manifests/deployment.yaml', 'manifests/service.yaml']
     """
     target, tables = target_named(to), load_catalog() if catalog is None else catalog
-    read, scaled = plan_of(plan)
+    read, scaled = rented_of(plan)
     if scaled is None and not (timezone is None and prometheus is None):
         raise UsageError("the plan is not scaled", expected="for --timezone and --prometheus, 'autoscale -o json'")
     groups = groups_of(read)
@@ -171,22 +171,6 @@ def as_scaled(
             "notes": [*said_of_scaling(scaled, scaling, in_cluster=target.in_cluster), *answer.notes],
         }
     )
-
-
-def plan_of(said: str | PathLike[str] | Rented | AutoscaleResult) -> tuple[Rented, AutoscaleResult | None]:
-    """The plan to start, and how it is scaled where that is what was given."""
-    if not isinstance(said, (str, PathLike, AutoscaleResult)):
-        return said, None
-    if isinstance(said, AutoscaleResult) or holds_scaling(str(said)):
-        scaled = said if isinstance(said, AutoscaleResult) else read_scaling(str(said))
-        if scaled.plan is None:
-            raise UsageError("the law of scaling does not hold its plan", hint="Run autoscale again, with -o json.")
-        if not scaled.is_feasible:
-            raise Infeasible(
-                "no law keeps the target: there is nothing to start", hint="autoscale says which is nearest."
-            )
-        return scaled.plan, scaled
-    return read_rented(str(said)), None
 
 
 def scaled_copies(copies: ServingCopies, scaling: Scaling) -> ServingCopies:

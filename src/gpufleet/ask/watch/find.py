@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, read_rented, warnings_of
+from gpufleet.api.rented_groups import Rented, groups_of, rented_of, warnings_of
 from gpufleet.api.watched_plans import stated_budget, watched_plan
 from gpufleet.ask.watch.judged import figures_of, spend_of
 from gpufleet.ask.watch.shape import BROKEN, WatchedFigure, WatchedNow, WatchedSpend
@@ -24,6 +24,7 @@ from gpufleet.monitor.measured import (
 )
 from gpufleet.monitor.prometheus_api import asked, text_at, web_address
 from gpufleet.monitor.watched import WatchedCopies
+from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.units import Bounds, parse_duration
 
 APART = Bounds(1.0, 3600.0, "seconds between two readings")  # not a conversion
@@ -32,7 +33,7 @@ SINCE_START = "Latencies are of all requests since each engine was started"
 
 
 def watch_now(
-    plan: str | PathLike[str] | Rented,
+    plan: str | PathLike[str] | Rented | AutoscaleResult,
     *,
     prometheus: str | None = None,
     metrics: Sequence[str] = (),
@@ -43,7 +44,7 @@ def watch_now(
 ) -> WatchedNow:
     """What a plan's copies do now, beside what it says: asked of a Prometheus, or read from the engines' own metrics.
 
-    `plan` is the file that `plan serve -o json` wrote. `metrics` are addresses such as http://10.0.0.5:8000/metrics;
+    `plan` is the file that `plan serve -o json` wrote, or `autoscale -o json`. `metrics` are addresses such as http://10.0.0.5:8000/metrics;
     with `every`, a time such as '30s', they are read twice, so far apart, which gives rates. `budget` is what may be
     spent: '1000/day' or '24000/mo', by a clock that is `utc_offset` ahead of UTC.
 
@@ -61,7 +62,7 @@ class Watch:
 
     def __init__(
         self,
-        plan: str | PathLike[str] | Rented,
+        plan: str | PathLike[str] | Rented | AutoscaleResult,
         prometheus: str | None = None,
         metrics: Sequence[str] = (),
         every: str | None = None,
@@ -83,8 +84,8 @@ class Watch:
         if every is not None:
             APART.refuse_outside(self.every_s, "--every", every)
         self.tables = load_catalog() if catalog is None else catalog
-        read = read_rented(str(plan)) if isinstance(plan, (str, PathLike)) else plan
-        self.plan = watched_plan(read, groups_of(read, "watched"), self.tables)
+        read, scaled = rented_of(plan)
+        self.plan = watched_plan(read, groups_of(read, "watched"), self.tables, scaled)
         self.price_sources, self.warnings = read.price_sources, warnings_of(read)
         self.budget = None if budget is None else stated_budget(budget, utc_offset, self.plan)
         self.before: Reading | None = None

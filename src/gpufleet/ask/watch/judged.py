@@ -22,13 +22,13 @@ def figures_of(copies: WatchedCopies, measured: Values) -> Iterator[WatchedFigur
         yield latency(copies, label, expected, measured.get(label))
     yield requests(copies, measured.get("requests_per_s"))
     yield tokens(copies, measured)
-    most = copies.most_running * copies.replicas
+    most = copies.most_running * copies.most_copies
     yield plain(copies, "running", "requests", measured.get("running"), high=most)
     yield plain(copies, "waiting", "requests", measured.get("waiting"))
     yield plain(copies, KV, "1", measured.get(KV))
-    yield counted(copies, COPIES, copies.replicas, measured.get(COPIES))
+    yield counted(copies, COPIES, 1, measured.get(COPIES))
     if GPUS in measured:
-        yield counted(copies, GPUS, copies.replicas * copies.gpus_per_replica, measured[GPUS])
+        yield counted(copies, GPUS, copies.gpus_per_replica, measured[GPUS])
 
 
 def latency(copies: WatchedCopies, label: str, expected: Range, measured: float | None) -> WatchedFigure:
@@ -64,7 +64,7 @@ def within(measured: float | None, low: float | None, high: float | None) -> str
 
 def requests(copies: WatchedCopies, measured: float | None) -> WatchedFigure:
     """The rate against what was asked for, and against what the copies carry."""
-    most = copies.requests_per_s_capacity.value
+    most = copies.requests_per_s_capacity.value * copies.most_copies / copies.replicas
     state = BROKEN if measured is not None and measured > most else within(measured, None, copies.requests_per_s)
     return plain(copies, "requests_per_s", "1/s", measured, planned=copies.requests_per_s, limit=most, state=state)
 
@@ -76,11 +76,14 @@ def tokens(copies: WatchedCopies, measured: Values) -> WatchedFigure:
     return plain(copies, "output_tokens_per_s", "tokens/s", value, planned=planned, state=within(value, None, planned))
 
 
-def counted(copies: WatchedCopies, name: str, planned: int, measured: float | None) -> WatchedFigure:
-    """A count: fewer than planned break the promise; more cost more."""
-    is_broken = measured is not None and measured < planned
-    state = BROKEN if is_broken else within(measured, planned, planned)
-    return plain(copies, name, "of them", measured, planned=float(planned), state=state)
+def counted(copies: WatchedCopies, name: str, of_each: int, measured: float | None) -> WatchedFigure:
+    """A count: fewer than planned, or than a law's fewest, break the promise; more than planned, or its most, cost."""
+    law = copies.law
+    least, most = (copies.replicas, copies.replicas) if law is None else (law.least, law.most)
+    is_broken = measured is not None and measured < of_each * least
+    state = BROKEN if is_broken else within(measured, of_each * least, of_each * most)
+    planned, high = (float(of_each * least), None) if law is None else (None, float(of_each * most))
+    return plain(copies, name, "of them", measured, planned=planned, high=high, state=state)
 
 
 def plain(
@@ -121,7 +124,7 @@ def most_seen(kind: MachineKind) -> str:
 def machines_of(ask: Ask, kind: MachineKind) -> WatchedMachines:
     """Machines of one type: more than the plan ever has are a runaway."""
     seen = value_of(ask(most_seen(kind)))
-    state = BROKEN if seen is not None and seen > kind.most_machines else within(seen, kind.machines, None)
+    state = BROKEN if seen is not None and seen > kind.most_machines else within(seen, kind.least_machines, None)
     return WatchedMachines(
         instance=kind.instance,
         seen=seen,
