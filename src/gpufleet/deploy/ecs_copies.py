@@ -24,7 +24,9 @@ LEAST_SHARED_GIB = 1.0
 MACHINE_METRICS = ["GroupDesiredCapacity", "GroupInServiceInstances"]
 """What a group tells CloudWatch of its machines: nothing unless it is asked to, for no charge (docs.aws.amazon.com,
 "Amazon CloudWatch metrics for Amazon EC2 Auto Scaling")."""
-NAME = Code("var.name")
+NAME, COST_TAG = Code("var.name"), "gpufleet"
+"""What all is called, and the tag that tells its costs apart: groups hand it to machines, templates to disks, which the
+provider's default tags reach neither of."""
 MACHINE_POLICIES = ("service-role/AmazonEC2ContainerServiceforEC2Role", "AmazonSSMManagedInstanceCore")
 """What AWS lets a machine of a cluster do, and what opens a shell on it without a port."""
 ATTACHED = "aws_iam_role_policy_attachment"
@@ -89,6 +91,7 @@ def launch_template(copies: ServingCopies) -> Block:
         inner("iam_instance_profile", {"arn": Code("aws_iam_instance_profile.machines.arn")}),
         inner("metadata_options", told),
         inner("block_device_mappings", {"device_name": "/dev/xvda"}, inner("ebs", disk)),
+        inner("tag_specifications", {"resource_type": "volume", "tags": {COST_TAG: NAME}}),
     )
 
 
@@ -98,7 +101,7 @@ def group(copies: ServingCopies) -> Block:
         "id": of(copies, "aws_launch_template", "id"),
         "version": of(copies, "aws_launch_template", "latest_version"),
     }
-    marks: Values = {"Name": named(copies), "AmazonECSManaged": "true"}
+    marks: Values = {"Name": named(copies), "AmazonECSManaged": "true", COST_TAG: NAME}
     tags = [inner("tag", {"key": key, "value": mark, "propagate_at_launch": True}) for key, mark in marks.items()]
     return resource(
         copies,

@@ -5,11 +5,12 @@ Nothing is reached before `allowed_cidrs` names who may: docs/deploy.md says why
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from gpufleet.deploy.aws import RENTED, quota_steps, unrentable
 from gpufleet.deploy.ecs_access import roles, security
-from gpufleet.deploy.ecs_copies import NAME, PULL_TIMEOUT, copies_blocks, ident
+from gpufleet.deploy.ecs_copies import COST_TAG, NAME, PULL_TIMEOUT, copies_blocks, ident
 from gpufleet.deploy.ecs_schedule import schedule_blocks
 from gpufleet.deploy.serving_copies import ServingCopies
 from gpufleet.deploy.target import Copies, Step, Target, Written, by_pool
@@ -68,7 +69,7 @@ def versions() -> Iterator[Block]:
     """Terraform, its provider, and where it works."""
     aws: Value = {"source": "hashicorp/aws", "version": PROVIDER_VERSION}
     yield Block("terraform", (), {"required_version": TERRAFORM_VERSION}, [inner("required_providers", {"aws": aws})])
-    tags: Values = {"gpufleet": NAME}
+    tags: Values = {COST_TAG: NAME}
     yield Block("provider", ("aws",), {"region": Code("var.region")}, [inner("default_tags", {"tags": tags})])
 
 
@@ -220,7 +221,25 @@ def terraform_steps(copies: Copies) -> Iterator[Step]:
         )
     url = f"url_{ident(copies[0])}"
     yield Step(f"curl $(terraform output -raw {url})/v1/models", "names the model, from a network that may ask")
+    yield from cost_steps()
     yield Step("terraform destroy", "asks, then takes all down, machines too")
+
+
+def cost_steps() -> Iterator[Step]:
+    """What it has cost by the bill: a tag tells costs apart once it is switched on, a day later
+    (docs.aws.amazon.com/cost-management, "Activating user-defined cost allocation tags"; GetCostAndUsage).
+    """
+    days = "Start=$(date -u -d '7 days ago' +%F),End=$(date -u +%F)"
+    of = f"--filter '{json.dumps({'Tags': {'Key': COST_TAG, 'Values': [CLUSTER]}})}'"
+    yield Step(
+        f"aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey={COST_TAG},Status=Active",
+        "once for an account, a day after the first machine",
+    )
+    yield Step(
+        f"aws ce get-cost-and-usage --time-period {days} --granularity DAILY --metrics UnblendedCost {of} "
+        "--group-by Type=DIMENSION,Key=SERVICE",
+        "what the last week cost by the bill, a day late",
+    )
 
 
 def refusal(copies: Copies) -> str | None:

@@ -23,6 +23,23 @@ resource "aws_iam_role_policy_attachment" "shell" {
   policy_arn = "arn:${data.aws_partition.here.partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"
 }
 
+resource "aws_iam_role_policy" "metrics" {
+  name = "metrics"
+  role = aws_iam_role.machines.id
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Action    = "cloudwatch:PutMetricData"
+        Resource  = "*"
+        Condition = { StringEquals = { "cloudwatch:namespace" = "RemoteMedia/GPU" } }
+      },
+    ]
+  })
+}
+
 resource "aws_iam_instance_profile" "machines" {
   name_prefix = "${var.gpu_type}-machines-"
   role        = aws_iam_role.machines.name
