@@ -26,6 +26,8 @@ RUNAWAY_FOR_S, FORECAST_FOR_S, UNSEEN_FOR_S = 5 * MINUTE, 10 * MINUTE, 5 * MINUT
 """Judgements: a machine that replaces another stands beside it for some minutes."""
 PARTLY_FOR_S, LEAST_SEEN_RATIO = HOUR, 0.95
 """Judgements: how much of a day may go by unseen before its spend is called incomplete."""
+CLOSE_RATIO = 1e-9
+"""Of a price that is the part of a sum, and so not the price to its last digit."""
 CARRIED_OVER = "2d"
 """The longest gap that the sum of a month outlives."""
 PRICE, MOST = "gpufleet:price:usd_per_hour", "gpufleet:limit:machines"
@@ -55,7 +57,7 @@ class Budget:
     def refuse_below(self, plan: WatchedPlan) -> None:
         """A budget that does not pay one machine for an hour guards nothing."""
         dearest = max(machine_kinds(plan), key=lambda kind: kind.usd_per_hour)
-        if self.usd < dearest.usd_per_hour:
+        if self.usd < dearest.usd_per_hour * (1 - CLOSE_RATIO):
             raise UsageError(
                 f"the budget does not pay one {dearest.instance} for an hour",
                 found=f"{self.usd:g} USD a {self.period}",
