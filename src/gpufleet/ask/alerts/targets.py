@@ -8,11 +8,13 @@ from importlib import import_module
 from gpufleet.api.watched_plans import stated_budget
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.monitor.rules import Watching, with_twins
+from gpufleet.monitor.running import gates_of
 from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
 TARGETS = {"prometheus": "prometheus_files", "alertmanager": "alertmanager_files", "grafana": "grafana_files"}
 RULES = ("serving_rules", "copies_rules", "scaled_rules", "gpu_rules")
+JOB_RULES = ("job_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
 GUARD = "gpufleet.api.budget_guards"
 """What a budget adds is loaded where there is one."""
@@ -34,7 +36,7 @@ def watching(plan: WatchedPlan, modules: Sequence[str]) -> Watching:
     """All rules on a plan with the twins of their metrics, and what of it no rule watches."""
     found: list[Watching] = [import_module(f"gpufleet.monitor.{name}").watched_by(plan) for name in modules]
     groups = [group for each in found for group in each.groups]
-    return Watching(with_twins(groups), [line for each in found for line in each.unwatched])
+    return Watching(with_twins(groups, gates_of(plan)), [line for each in found for line in each.unwatched])
 
 
 def guard_of(plan: WatchedPlan, budget: str | None, utc_offset: str | None, acts: bool) -> Beside:
