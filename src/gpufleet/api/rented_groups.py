@@ -16,6 +16,7 @@ from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import WITHOUT_SEAL, holds_scaling, is_mix, read_mix, read_plan, read_scaling
 from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, service_name
 from gpufleet.records import dataclass
+from gpufleet.results.answer import Answer
 from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.base import Figure, Launch
 from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
@@ -80,7 +81,7 @@ def read_rented(path: str) -> Rented:
     return read_mix(path) if is_mix(path) else read_plan(path, PLAN_AGAIN)
 
 
-def warnings_of(plan: Rented) -> list[str]:
+def warnings_of(plan: Answer) -> list[str]:
     """What has to be said of a file that does not tell whether it was edited."""
     return [note for note in plan.notes if WITHOUT_SEAL in note]
 

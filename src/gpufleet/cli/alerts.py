@@ -36,6 +36,20 @@ ActOption = Annotated[
 ]
 
 
+ThroughputOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--throughput-metric", metavar="NAME", help="Your trainer's own metric of tokens/s; _total counts."),
+]
+UnitOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--throughput-in", metavar="UNIT", help="What that metric counts: tokens (default) or samples."),
+]
+EpochOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--epoch-tokens", metavar="N", help="Tokens of one epoch, to tell what it costs: 50M."),
+]
+
+
 @app.command()
 def alerts(
     plan: PlanArgument,
@@ -46,6 +60,9 @@ def alerts(
     budget: BudgetOption = None,
     utc_offset: OffsetOption = None,
     act: ActOption = False,
+    throughput_metric: ThroughputOption = None,
+    throughput_in: UnitOption = None,
+    epoch_tokens: EpochOption = None,
     diff: DiffOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
@@ -64,6 +81,9 @@ def alerts(
         budget=budget,
         utc_offset=utc_offset,
         act=act,
+        throughput_metric=throughput_metric,
+        throughput_in=throughput_in,
+        epoch_tokens=epoch_tokens,
         catalog=load_catalog(catalog_dir),
     )
     tell_files(found, alerts_page, out=out, force=force, diff=diff, output=output, out_file=out_file)

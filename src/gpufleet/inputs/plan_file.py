@@ -38,6 +38,7 @@ OF_ANY = f"{OF_JOBS}, or 'plan serve'"
 MIX, OF_MIX, MIX_AGAIN = "a mix", "what 'gpufleet mix -o json' writes", "Plan the mix again, with -o json."
 OF_MIXES = {"services", "routes", "copies"}
 ANSWERED = b'"schema_version"'
+OF_A_JOB = frozenset({"deadline_s", "deployments", "startup_s"})
 OF_TRAINING, OF_ENCODERS = "num_trained_parameters", "inputs_per_request"
 OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
 OF_SCALING, SCALE_AGAIN = frozenset({"plays", "recommendation", "machine"}), "Run autoscale again, with -o json."
@@ -110,6 +111,12 @@ def read_scaling(path: str | Path) -> AutoscaleResult:
     if found.plan is not None:
         refuse_contradictions(str(path), found.plan, SCALE_AGAIN)
     return found
+
+
+def holds_job(path: str | Path) -> bool:
+    """Whether a file holds the plan of a job; what holds none is left to its reader."""
+    content = read_json(path, WHAT, LARGEST_BYTES, EXPECTED)
+    return isinstance(content, dict) and content.keys() >= OF_A_JOB
 
 
 def read_job_plan(path: str | Path, expected: str = OF_ANY) -> TrainingPlan | BatchPlan | EncoderBatchPlan:

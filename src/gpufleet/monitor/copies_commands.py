@@ -27,8 +27,18 @@ def fewer_copies(copies: WatchedCopies) -> str:
 
 
 def planned_copies(copies: WatchedCopies) -> str:
-    """As many as the plan has, of a law its fewest."""
+    """As many as the plan has, of a law its fewest; a job is held."""
+    if copies.job is not None:
+        return held_job(copies)
     return scaled_to(copies, copies.replicas) if copies.law is None else fewer_copies(copies)
+
+
+def held_job(copies: WatchedCopies) -> str:
+    """A job that ends its pods and keeps its place: `suspend` of batch/v1."""
+    patch = json.dumps({"spec": {"suspend": True}})
+    return shell_command(
+        ["kubectl", "-n", copies.namespace, "patch", f"job/{copies.name}", "--type=merge", "-p", patch]
+    )
 
 
 def no_copies(copies: WatchedCopies) -> str:

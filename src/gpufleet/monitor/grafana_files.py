@@ -14,6 +14,7 @@ from typing import Any
 
 from gpufleet.domain.engine_metrics import EngineMetrics
 from gpufleet.languages import whole, yaml_document
+from gpufleet.monitor.job_rules import throughput
 from gpufleet.monitor.promql import number, of_copies, of_pods
 from gpufleet.monitor.rules import RuleGroup
 from gpufleet.monitor.serving_rules import latencies_of, latency, measured_of
@@ -172,6 +173,14 @@ def hourly_usd(copies: WatchedCopies, known: EngineMetrics | None) -> str:
     return f"{machines} * {number(copies.usd_per_hour)}"
 
 
+def trained(copies: WatchedCopies) -> Iterator[Panel]:
+    """What the user's own metric of a trainer says, in front of the range of the plan."""
+    job = copies.job
+    query = None if job is None or job.throughput_metric is None else throughput(copies, job)
+    if job is not None and query is not None:
+        yield Panel("Tokens/s", "none", [(MEASURED, query), *ranged(job.tokens_per_s)])
+
+
 def numbers_of(copies: WatchedCopies, known: EngineMetrics | None) -> Iterator[Panel]:
     """The front page: cost an hour and per million tokens, then the first promise and the rate."""
     cost, tokens = hourly_usd(copies, known), measured_of(copies).get("output_tokens:rate5m")
@@ -218,6 +227,7 @@ def charts_of(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
         yield Panel("Requests that wait", "none", [(MEASURED, measured["requests_waiting:sum"])])
     if "kv_use:avg" in measured:
         yield Panel("KV room in use", "percentunit", [(MEASURED, measured["kv_use:avg"])])
+    yield from trained(copies)
     yield from cluster_charts(copies, plan)
 
 
@@ -236,7 +246,7 @@ def cluster_charts(copies: WatchedCopies, plan: WatchedPlan) -> Iterator[Panel]:
     """What the cluster and the exporter of GPUs say."""
     known = plan.cluster_metrics
     there = None if known is None else known.of("available_copies")
-    if there is not None:
+    if there is not None and copies.job is None:
         yield Panel(
             "Copies available",
             "none",

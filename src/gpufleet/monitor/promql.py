@@ -9,7 +9,8 @@ from gpufleet.units import MINUTE
 WINDOW_S = 5 * MINUTE
 OWN = "namespace, deployment"
 OF_A_SET, LONGEST_WHOLE = "[a-z0-9]+-[a-z0-9]{5}", 46
-"""Pods of a deployment end in a digest of ten characters and one of five; Kubernetes cuts names of pods at 63."""
+"""Pods of a deployment end in a digest of ten characters and one of five; Kubernetes cuts names of pods at 63.
+Pods of a job end as whatever started them says."""
 
 
 def own_labels(copies: WatchedCopies) -> dict[str, str]:
@@ -30,7 +31,7 @@ def of_copies(metric: str, copies: WatchedCopies, **more: str) -> str:
 
 def of_pods(metric: str, copies: WatchedCopies, **more: str) -> str:
     """A selector of the series of pods of a group, by their names."""
-    ending = OF_A_SET if len(copies.name) <= LONGEST_WHOLE else ".+"
+    ending = OF_A_SET if copies.job is None and len(copies.name) <= LONGEST_WHOLE else ".+"
     pods = promql_string(f"{copies.name}-{ending}")
     rest = "".join(f",{name}={promql_string(value)}" for name, value in more.items())
     return f"{metric}{{namespace={promql_string(copies.namespace)},pod=~{pods}{rest}}}"

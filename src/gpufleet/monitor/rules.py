@@ -84,8 +84,11 @@ class Watching:
     unwatched: Sequence[str] = ()
 
 
-def with_twins(groups: Sequence[RuleGroup]) -> list[RuleGroup]:
-    """Groups whose alerts have twins: one for each series that any of them needs, where it is needed first."""
+def with_twins(groups: Sequence[RuleGroup], gates: Mapping[str, str] | None = None) -> list[RuleGroup]:
+    """Groups whose alerts have twins: one for each series that any of them needs, where it is needed first.
+
+    By the deployment of an alert, `gates` are series that are above 0 while it runs: its twins are silent else.
+    """
     known: set[str] = set()
     found = []
     for group in groups:
@@ -93,28 +96,29 @@ def with_twins(groups: Sequence[RuleGroup]) -> list[RuleGroup]:
         for alert in group.alerts:
             new = [series for series in dict.fromkeys(alert.metrics) if series not in known]
             known.update(new)
-            twins += [twin_of(series, alert) for series in new]
+            twins += [twin_of(series, alert, (gates or {}).get(alert.labels.get("deployment", ""))) for series in new]
         found.append(RuleGroup(group.name, group.interval_s, group.recorded, [*group.alerts, *twins]))
     return found
 
 
-def twin_of(series: str, alert: Alert) -> Alert:
-    """The alert that a series has been absent for five minutes, without which another cannot fire.
+def twin_of(series: str, alert: Alert, gate: str | None = None) -> Alert:
+    """The alert that a series has been absent for five minutes, without which another cannot fire, while it runs.
 
     >>> twin_of('up{job="a"}', Alert("Down", "up < 1", 60.0, "critical", "", "", "")).expression
     'absent(up{job="a"})'
     """
     metric = series.partition("{")[0]
+    runs = [] if gate is None else [Series(series_of(gate), "1x600")]
     return Alert(
         name=ABSENT,
-        expression=f"absent({series})",
+        expression=f"absent({series})" + ("" if gate is None else f" and on () sum({gate}) > 0"),
         for_s=ABSENT_S,
         severity=WARNING,
         summary=f"{metric} is not seen: {alert.name} cannot fire",
         action="See whether its source runs and is scraped, and whether its version still has that name",
         command=alert.command,
         labels={**alert.labels, "about": "absence", "metric": metric},
-        proof=Proof([], [Series(series_of(series), "1x600")]),
+        proof=Proof(runs, [*runs, Series(series_of(series), "1x600")]),
     )
 
 

@@ -164,9 +164,9 @@ def about(what: str, copies: WatchedCopies) -> dict[str, str]:
 
 def logs_command(copies: WatchedCopies) -> str:
     """What the engine said last."""
-    return shell_command(
-        ["kubectl", "-n", copies.namespace, "logs", f"deployment/{copies.name}", "--tail=200", "--prefix"]
-    )
+    of_job = ["-l", f"app.kubernetes.io/name={copies.name}"]
+    which = [f"deployment/{copies.name}"] if copies.job is None else of_job
+    return shell_command(["kubectl", "-n", copies.namespace, "logs", *which, "--tail=200", "--prefix"])
 
 
 def bucket_words(name: str, limit_s: float, copies: WatchedCopies) -> str:

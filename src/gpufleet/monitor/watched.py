@@ -40,6 +40,31 @@ class ScalingLaw:
     requests_per_s: float | None = None
 
 
+@dataclass(frozen=True)
+class WatchedJob:
+    """What a job of batch or training is to take, give and cost.
+
+    `tokens_per_s` are those of all copies: answered ones of a batch, trained ones of a training. `throughput_metric` is
+    the user's own; one of it is `tokens_of_one` tokens, and it `is_counter`, or tells a rate itself. A step takes
+    `step_tokens`. It comes again every `period_s`; None: once.
+    """
+
+    kind: str
+    num_gpus: int
+    usd: Range
+    is_paid_by_the_hour: bool
+    finish_s: Range
+    deadline_s: float
+    period_s: float | None
+    tokens_per_s: Range
+    step_tokens: float = 0.0
+    checkpoint_write_s: float = 0.0
+    throughput_metric: str | None = None
+    tokens_of_one: float = 1.0
+    is_counter: bool = False
+    epoch_tokens: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class WatchedCopies:
     """Equal copies of one model on machines of one offer.
@@ -49,7 +74,7 @@ class WatchedCopies:
     of one machine. `most_running` is how many requests a copy answers at once. What `drafts` gives each sequence a step
     is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `least_machines` and
     `most_machines` are those of the `law` of scaling, where one runs: `replicas` on `machines` are then the plan's for
-    its whole rate. Without one they are all that are meant.
+    its whole rate. Without one they are all that are meant. Copies of a `job` end with it.
     """
 
     name: str
@@ -83,6 +108,7 @@ class WatchedCopies:
     most_machines: int | None = None
     least_machines: int | None = None
     law: ScalingLaw | None = None
+    job: WatchedJob | None = None
 
     @property
     def usual_machines(self) -> float:

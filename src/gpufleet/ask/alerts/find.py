@@ -6,31 +6,35 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.rented_groups import Rented, groups_of, rented_of, warnings_of
-from gpufleet.api.watched_plans import watched_plan
+from gpufleet.api.rented_groups import warnings_of
+from gpufleet.api.watched_jobs import OwnMetric
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
-from gpufleet.ask.alerts.targets import guard_of, target_named, watched_for
+from gpufleet.ask.alerts.subject import Subject, Watchable, subject_of
+from gpufleet.ask.alerts.targets import JOB_RULES, RULES, SEED_RULES, guard_of, target_named, watched_for
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.errors import UsageError
 from gpufleet.languages import comment
 from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
-from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.deployed import DeployedFile
+from gpufleet.units import parse_corpus
 
 UNSEEN_VALUE = "…"
-SCALED = "the law of scaling, with the plan"
 PLAN_FILE, README = "gpufleet.json", "README.md"
 
 
 def watch_plan(
-    plan: str | PathLike[str] | Rented | AutoscaleResult,
+    plan: str | PathLike[str] | Watchable,
     to: str = "prometheus",
     *,
     seed_thresholds: bool = False,
     budget: str | None = None,
     utc_offset: str | None = None,
     act: bool = False,
+    throughput_metric: str | None = None,
+    throughput_in: str | None = None,
+    epoch_tokens: float | str | None = None,
     catalog: Catalog | None = None,
 ) -> AlertFiles:
     """Rules, routes, a dashboard or alarms that watch what a plan promises, for a target.
@@ -41,6 +45,10 @@ def watch_plan(
     that is `utc_offset` ahead of UTC, adds a guard on the money and the clouds' own budgets; `act` adds a quota, a
     cordon and a stop for somebody to apply.
 
+    Of a job it is the file of `plan batch`, `plan train` or `plan finetune`. `throughput_metric` is then the metric of
+    your own trainer in tokens or samples (`throughput_in`) a second, a counter of them where its name ends in _total;
+    `epoch_tokens` are those of one epoch, such as '50M'.
+
     >>> import gpufleet
     >>> plan = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200)
     >>> [file.name for file in watch_plan(plan, "prometheus").files][:2]
@@ -48,17 +56,18 @@ def watch_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    read, scaled = rented_of(plan)
-    groups = groups_of(read, "watched")
-    watched = watched_plan(read, groups, tables, scaled)
-    found = watched_for(target, watched, seed_thresholds, budget)
+    one_epoch = None if epoch_tokens is None else parse_corpus(epoch_tokens, "--epoch-tokens")
+    subject = subject_of(plan, OwnMetric(throughput_metric, throughput_in, one_epoch), tables)
+    watched, read = subject.watched, subject.plan
+    rules_said = {"--seed-thresholds": seed_thresholds, "--budget": budget is not None, "a job": subject.is_job}
+    found = watched_for(target, watched, rules_of(subject, seeds=seed_thresholds, acts=act), rules_said)
     guard = guard_of(watched, budget, utc_offset, act)
     rules = [*found.groups, *guard.groups]
     files = [*target.files(watched, rules), *guard.files]
     *steps, last = target.steps(watched)
     answer = AlertFiles(
         target=to,
-        models=list(dict.fromkeys(group.model for group in groups)),
+        models=list(dict.fromkeys(each.model for each in watched.copies)),
         usd_per_hour=watched.usd_per_hour,
         alerts=rows_of(rules),
         num_twins=sum(alert.name == ABSENT or alert.is_own_twin for group in rules for alert in group.alerts),
@@ -72,7 +81,7 @@ def watch_plan(
     )
     beside = [
         DeployedFile(name=README, text=readme(answer, target.title), what="this page"),
-        DeployedFile(name=PLAN_FILE, text=(scaled or read).to_json(), what="the plan" if scaled is None else SCALED),
+        DeployedFile(name=PLAN_FILE, text=subject.kept.to_json(), what=subject.what),
     ]
     asked = {
         "plan": plan if isinstance(plan, (str, PathLike)) else None,
@@ -81,8 +90,18 @@ def watch_plan(
         "budget": budget,
         "utc_offset": utc_offset,
         "act": act or None,
+        "throughput-metric": throughput_metric,
+        "throughput-in": throughput_in,
+        "epoch-tokens": epoch_tokens,
     }
     return in_full(answer.model_copy(update={"files": [*files, *beside]}), tables, asked)
+
+
+def rules_of(subject: Subject, *, seeds: bool, acts: bool) -> Sequence[str]:
+    """The modules of rules; the seeds' thresholds and limits to apply are of services."""
+    if subject.is_job and (seeds or acts):
+        raise UsageError("a job ends by itself", expected="--seed-thresholds and --act for plans of services")
+    return JOB_RULES if subject.is_job else (*RULES, *SEED_RULES) if seeds else RULES
 
 
 def rows_of(groups: Sequence[RuleGroup]) -> list[AlertRow]:

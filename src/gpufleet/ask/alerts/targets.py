@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 from gpufleet.api.watched_plans import stated_budget
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.monitor.rules import Watching, with_twins
+from gpufleet.monitor.running import gates_of
 from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
@@ -18,6 +19,7 @@ TARGETS = {
     "cloudwatch": "cloudwatch_files",
 }
 RULES = ("serving_rules", "copies_rules", "scaled_rules", "gpu_rules")
+JOB_RULES = ("job_rules", "gpu_rules")
 SEED_RULES = ("seed_rules",)
 GUARD = "gpufleet.api.budget_guards"
 """What a budget adds is loaded where there is one."""
@@ -35,11 +37,11 @@ def target_named(name: str) -> Target:
     return target
 
 
-def watched_for(target: Target, plan: WatchedPlan, seed_thresholds: bool, budget: str | None) -> Watching:
+def watched_for(target: Target, plan: WatchedPlan, modules: Sequence[str], rules: Mapping[str, bool]) -> Watching:
     """What watches a plan by a target: rules of Prometheus, or alerts of its own, without what has to be rules."""
     if target.watched_by is None:
-        return watching(plan, (*RULES, *SEED_RULES) if seed_thresholds else RULES)
-    for word, is_said in (("--seed-thresholds", seed_thresholds), ("--budget", budget is not None)):
+        return watching(plan, modules)
+    for word, is_said in rules.items():
         if is_said:
             raise UsageError(f"{target.title} reads no rules of Prometheus", found=word, expected="--to prometheus")
     return target.watched_by(plan)
@@ -49,7 +51,7 @@ def watching(plan: WatchedPlan, modules: Sequence[str]) -> Watching:
     """All rules on a plan with the twins of their metrics, and what of it no rule watches."""
     found: list[Watching] = [import_module(f"gpufleet.monitor.{name}").watched_by(plan) for name in modules]
     groups = [group for each in found for group in each.groups]
-    return Watching(with_twins(groups), [line for each in found for line in each.unwatched])
+    return Watching(with_twins(groups, gates_of(plan)), [line for each in found for line in each.unwatched])
 
 
 def guard_of(plan: WatchedPlan, budget: str | None, utc_offset: str | None, acts: bool) -> Beside:
