@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gpufleet.api.envelope import in_full
-from gpufleet.api.watched_jobs import OwnMetric
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.subject import Subject, Watchable, subject_of
 from gpufleet.ask.alerts.targets import JOB_RULES, RULES, SEED_RULES, guard_of, target_named, watching
@@ -16,7 +15,6 @@ from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.deployed import DeployedFile
-from gpufleet.units import parse_corpus
 
 UNSEEN_VALUE = "…"
 PLAN_FILE, README = "gpufleet.json", "README.md"
@@ -53,8 +51,7 @@ def watch_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    one_epoch = None if epoch_tokens is None else parse_corpus(epoch_tokens, "--epoch-tokens")
-    subject = subject_of(plan, OwnMetric(throughput_metric, throughput_in, one_epoch), tables)
+    subject = subject_of(plan, (throughput_metric, throughput_in, epoch_tokens), tables)
     watched, read = subject.watched, subject.plan
     found = watching(watched, rules_of(subject, seeds=seed_thresholds, acts=act))
     guard = guard_of(watched, budget, utc_offset, act)
