@@ -344,6 +344,8 @@ def plan_file_questions(folder: Path) -> list[Question]:
         Question(("alerts", "one.json"), one),
         Question(("alerts", "one.json", "--budget", "5000/day", "--utc-offset", "+02:00", "--act"), one),
         Question(("alerts", "one.json", "--to", "grafana", "--seed-thresholds", "--out", "folder"), one),
+        Question(("alerts", "job.json"), job),
+        Question(("alerts", "job.json", "--to", "grafana", "--out", "folder"), job),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),
     ]

@@ -16,11 +16,11 @@ from gpufleet.monitor.watched import Range, WatchedCopies, WatchedJob, WatchedPl
 from gpufleet.records import dataclass
 from gpufleet.results.job import BatchPlan, JobDeployment
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
+from gpufleet.units import parse_corpus
 
-BATCH = "batch"
+BATCH, TOKENS, SAMPLES = "batch", "tokens", "samples"
 COUNTER = "_total"
 """Counters end so by the conventions of Prometheus; anything else is taken as a rate."""
-TOKENS, SAMPLES = "tokens", "samples"
 BY_THE_HOUR = ("on_demand", "spot")
 UNSEEN = EngineMetrics("trainer", "", {})
 """No metric of trainers is common."""
@@ -34,9 +34,9 @@ class OwnMetric:
     unit: str | None = None
     epoch_tokens: float | None = None
 
-    def refuse_on(self, kind: str) -> None:
+    def refuse_words(self, *, trains: bool) -> None:
         """Refuse words that have no meaning, and names that no metric can have."""
-        if kind != TRAINING and (self.name or self.unit or self.epoch_tokens):
+        if not trains and (self.name or self.unit or self.epoch_tokens is not None):
             raise UsageError("engines measure their own work", expected="--throughput-metric for plans of training")
         if self.name is None and (self.unit or self.epoch_tokens):
             raise UsageError("no metric is named", expected="--throughput-metric beside it")
@@ -48,11 +48,14 @@ class OwnMetric:
             raise UsageError("--epoch-tokens is no number of tokens", found=self.epoch_tokens, expected="50M")
 
 
-def watched_job(plan: BatchPlan | TrainingPlan, own: OwnMetric, tables: Catalog) -> WatchedPlan:
-    """What is watched of a job."""
+def watched_job(
+    plan: BatchPlan | TrainingPlan, tables: Catalog, metric: str | None, unit: str | None, epoch: float | str | None
+) -> WatchedPlan:
+    """What is watched of a job: of a training by a metric of the user's own too, in `unit`s, and tokens of an epoch."""
+    own = OwnMetric(metric, unit, None if epoch is None else parse_corpus(epoch, "--epoch-tokens"))
     if not plan.deployments:
         raise Infeasible(f"the plan of {plan.model} does no job", hint="The plan says why.")
-    own.refuse_on(BATCH if isinstance(plan, BatchPlan) else TRAINING)
+    own.refuse_words(trains=isinstance(plan, TrainingPlan))
     name = distinct_names([plan.model], label_name, MOST_OF_A_LABEL)[plan.model]
     job = batch_job(plan) if isinstance(plan, BatchPlan) else training_job(plan, own)
     return WatchedPlan(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpufleet.languages import promql_string
-from gpufleet.monitor.watched import WatchedCopies
+from gpufleet.monitor.watched import WatchedCopies, WatchedPlan
 from gpufleet.units import MINUTE
 
 WINDOW_S = 5 * MINUTE
+RUNNING = "Running"
 OWN = "namespace, deployment"
 OF_A_SET, LONGEST_WHOLE = "[a-z0-9]+-[a-z0-9]{5}", 46
 """Pods of a deployment end in a digest of ten characters and one of five; Kubernetes cuts names of pods at 63.
@@ -76,3 +77,15 @@ def quantile(share: float, histogram: str, copies: WatchedCopies) -> str:
 def mean(histogram: str, copies: WatchedCopies) -> str:
     """The mean of a histogram over all copies."""
     return f"{rate(of_copies(f'{histogram}_sum', copies))} / {rate(of_copies(f'{histogram}_count', copies))}"
+
+
+def gates_of(plan: WatchedPlan) -> dict[str, str]:
+    """By the name of each job: a series that is above 0 while it runs."""
+    return {each.name: running(each, plan) for each in plan.copies if each.job is not None}
+
+
+def running(copies: WatchedCopies, plan: WatchedPlan) -> str:
+    """Pods of a job that run."""
+    metric = None if plan.cluster_metrics is None else plan.cluster_metrics.of("phase_of_pods")
+    assert metric is not None, "kube-state-metrics tells the phase of pods"
+    return of_pods(metric.name, copies, phase=RUNNING)

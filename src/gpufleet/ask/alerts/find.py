@@ -7,7 +7,6 @@ from os import PathLike
 
 from gpufleet.api.envelope import in_full
 from gpufleet.api.rented_groups import warnings_of
-from gpufleet.api.watched_jobs import OwnMetric
 from gpufleet.ask.alerts.shape import AlertFiles, AlertRow
 from gpufleet.ask.alerts.subject import Subject, Watchable, subject_of
 from gpufleet.ask.alerts.targets import JOB_RULES, RULES, SEED_RULES, guard_of, target_named, watched_for
@@ -18,7 +17,6 @@ from gpufleet.monitor.rule_files import VALUE
 from gpufleet.monitor.rules import ABSENT, RuleGroup
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.deployed import DeployedFile
-from gpufleet.units import parse_corpus
 
 UNSEEN_VALUE = "…"
 PLAN_FILE, README = "gpufleet.json", "README.md"
@@ -56,8 +54,7 @@ def watch_plan(
     """
     target = target_named(to)
     tables = load_catalog() if catalog is None else catalog
-    one_epoch = None if epoch_tokens is None else parse_corpus(epoch_tokens, "--epoch-tokens")
-    subject = subject_of(plan, OwnMetric(throughput_metric, throughput_in, one_epoch), tables)
+    subject = subject_of(plan, (throughput_metric, throughput_in, epoch_tokens), tables)
     watched, read = subject.watched, subject.plan
     rules_said = {"--seed-thresholds": seed_thresholds, "--budget": budget is not None, "a job": subject.is_job}
     found = watched_for(target, watched, rules_of(subject, seeds=seed_thresholds, acts=act), rules_said)

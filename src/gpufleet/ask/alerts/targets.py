@@ -7,8 +7,8 @@ from importlib import import_module
 
 from gpufleet.api.watched_plans import stated_budget
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.monitor.promql import gates_of
 from gpufleet.monitor.rules import Watching, with_twins
-from gpufleet.monitor.running import gates_of
 from gpufleet.monitor.target import Beside, Target
 from gpufleet.monitor.watched import WatchedPlan
 
