@@ -220,3 +220,12 @@ def test_machines_of_ones_own_are_not_said_to_be_rented() -> None:
     one = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200, **said)
     assert one.answer.price_kind == "owned"
     assert not [note for note in gpufleet.deploy_plan(one, "compose").notes if "rent" in note]
+
+
+def test_so_few_requests_that_no_machine_is_needed_are_played_and_started() -> None:
+    """Fewer than one in the whole curve: a fixed number of machines is none, and saves nothing."""
+    curve = RateCurve(0.0, np.tile([1e-9, 2e-9, 3e-9], 16), 3600.0)
+    said: dict[str, Any] = {"policies": ["keda-rate", "static"], "cold_start_s": 300.0, "target": 0.01}
+    result = gpufleet.autoscale(plan(), curve, documented=True, **said)
+    assert 0 <= result.recommendation.saved_ratio <= 1
+    assert gpufleet.deploy_plan(result).files

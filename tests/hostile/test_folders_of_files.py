@@ -177,11 +177,13 @@ def test_no_folder_is_left_by_an_answer_that_cannot_be_told(verb: str, words: tu
     assert below(".") == before
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("deploy",), ("alerts",), ("watch", "--prometheus", "http://127.0.0.1:1"), ("deploy", "--diff", ".")],
-    ids=" ".join,
-)
+OVER_IT = [
+    *(("deploy",), ("alerts",), ("watch", "--prometheus", "http://127.0.0.1:1"), ("deploy", "--diff", ".")),
+    ("autoscale", "--trace", "rates.csv", "--policy", "static"),
+]
+
+
+@pytest.mark.parametrize("words", OVER_IT, ids=" ".join)
 def test_no_answer_goes_over_the_plan_that_it_is_of(words: tuple[str, ...]) -> None:
     before = below(".")
     assert main([words[0], "plan.json", *words[1:], "--out-file", "plan.json"]) == 2
