@@ -47,7 +47,8 @@ from gpufleet.cli.usage import NO_MEMORY
 CODES = (0, 2, 3, 4, 5)
 LONGEST_LINE, MOST_MEMORY_BYTES, MOST_CPU_S = 4_000, 1.5 * 2**30, 60.0
 ALONE = {"GPUFLEET_CONFIG": "", "GPUFLEET_PRICES": os.devnull, "GPUFLEET_DATE": "2026-11-22"}
-NO_NUMBER = re.compile(r"(?<![\w-])(?:inf|nan)(?![\w-])", re.IGNORECASE)
+NO_NUMBER = re.compile(r"(?<![\w-])(?<!\"\+)(?:inf|nan)(?![\w-])", re.IGNORECASE)
+"""But for the last bucket of a histogram of Prometheus: le="+Inf"."""
 TOO_MANY_DIGITS = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
 BIDIRECTIONAL = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 

@@ -17,6 +17,7 @@ import gpufleet
 from gpufleet import DeployedPlan, ServePlan
 from gpufleet.cli import main
 from gpufleet.domain.rate_curve import RateCurve
+from gpufleet.errors import UsageError
 from gpufleet.results.autoscale import AutoscaleResult
 from gpufleet.results.seal import SEAL
 
@@ -201,3 +202,30 @@ def test_a_plan_that_does_not_say_whether_it_was_edited_is_said_to(
     Path("a.json").write_text(json.dumps(content), encoding="utf-8")
     assert main([words[0], "a.json", *words[1:]]) == 0
     assert "does not say whether it was edited" in told(capsys)
+
+
+def test_a_part_of_a_gpu_is_not_rented_by_files_whose_images_have_no_driver_for_it() -> None:
+    """The catalog says it of the machine, whatever the plan calls its GPU."""
+    said: dict[str, Any] = {"clouds": ["aws"], "gpus": ["L4"], "fractions": True, "rows": 1}
+    one = gpufleet.plan_serve("qwen3-0.6b", rate="1/s", input_tokens=500, output_tokens=100, **said)
+    assert one.answer.instance.startswith("g6f.")
+    for to in ("eksctl", "terraform-ecs"):
+        with pytest.raises(UsageError, match="cannot hold this plan"):
+            gpufleet.deploy_plan(one, to)
+    assert gpufleet.deploy_plan(one, "kubernetes").files
+
+
+def test_machines_of_ones_own_are_not_said_to_be_rented() -> None:
+    said: dict[str, Any] = {"owned": "2 x 8 RTX-4090", "pricing": ["owned"], "rows": 1}
+    one = gpufleet.plan_serve("llama-3.1-8b", rate="2/s", input_tokens=1000, output_tokens=200, **said)
+    assert one.answer.price_kind == "owned"
+    assert not [note for note in gpufleet.deploy_plan(one, "compose").notes if "rent" in note]
+
+
+def test_so_few_requests_that_no_machine_is_needed_are_played_and_started() -> None:
+    """Fewer than one in the whole curve: a fixed number of machines is none, and saves nothing."""
+    curve = RateCurve(0.0, np.tile([1e-9, 2e-9, 3e-9], 16), 3600.0)
+    said: dict[str, Any] = {"policies": ["keda-rate", "static"], "cold_start_s": 300.0, "target": 0.01}
+    result = gpufleet.autoscale(plan(), curve, documented=True, **said)
+    assert 0 <= result.recommendation.saved_ratio <= 1
+    assert gpufleet.deploy_plan(result).files

@@ -164,3 +164,27 @@ def test_nothing_of_an_old_folder_moves_the_cursor_or_forges_a_line(capsys: pyte
     shown = capsys.readouterr().out
     assert not {"\x1b", "\u202e"} & set(shown)
     assert "+++ b.yaml" not in shown.splitlines()
+
+
+UNTOLD = [("-o", "svg"), *(("--out-file", name) for name in ("x.pdf", "none/x.json", "new", "plan.json"))]
+
+
+@pytest.mark.parametrize("words", UNTOLD, ids=" ".join)
+@pytest.mark.parametrize("verb", ["deploy", "alerts"])
+def test_no_folder_is_left_by_an_answer_that_cannot_be_told(verb: str, words: tuple[str, ...]) -> None:
+    before = below(".")
+    assert main([verb, "plan.json", "--out", "new", *words]) == 2
+    assert below(".") == before
+
+
+OVER_IT = [
+    *(("deploy",), ("alerts",), ("watch", "--prometheus", "http://127.0.0.1:1"), ("deploy", "--diff", ".")),
+    ("autoscale", "--trace", "rates.csv", "--policy", "static"),
+]
+
+
+@pytest.mark.parametrize("words", OVER_IT, ids=" ".join)
+def test_no_answer_goes_over_the_plan_that_it_is_of(words: tuple[str, ...]) -> None:
+    before = below(".")
+    assert main([words[0], "plan.json", *words[1:], "--out-file", "plan.json"]) == 2
+    assert below(".") == before

@@ -351,6 +351,39 @@ def plan_file_questions(folder: Path) -> list[Question]:
     ]
 
 
+UNREACHED = ("--prometheus", "http://127.0.0.1:1")
+
+
+def files_questions(folder: Path) -> list[Question]:
+    """Plans, mixes and laws of scaling from which files are written, or beside which copies are watched."""
+    limits = ("--slo", "ttft.p95<2s")
+    main([*SERVE, *limits, "--out-file", str(folder / "limited.json")])
+    (folder / "rates.csv").write_text(RATES, encoding="utf-8")
+    played = ("--trace", str(folder / "rates.csv"), "--documented", "--cold-start", "5min", "--target", "1%")
+    written = {"limited.json": (), "mix.json": ("mix", *SERVE[2:], *limits)}
+    for law in ("hpa", "keda-cron-rate"):
+        written[f"{law}.json"] = ("autoscale", str(folder / "limited.json"), *played, "--policy", law)
+    for name, words in written.items():
+        if words:
+            main([*words, "--out-file", str(folder / name)])
+    files = {name: (folder / name).read_text(encoding="utf-8") for name in written}
+    words = {
+        "limited.json": [
+            ("deploy", "--to", "compose", "--router", "weights"),
+            ("deploy", "--out", "folder", "--force"),
+            ("deploy", "--diff", "."),
+            ("alerts", "--diff", "."),
+            ("alerts", "--to", "alertmanager"),
+            ("watch", *UNREACHED, "--budget", "1000/day"),
+            ("watch", "--metrics", UNREACHED[1]),
+        ],
+        "mix.json": [("deploy", "--router", "priority"), ("alerts", "--budget", "9000/mo"), ("watch", *UNREACHED)],
+        "hpa.json": [("deploy", "--prometheus", "http://a:9090"), ("deploy", "--to", "eksctl", "--out", "folder")],
+        "keda-cron-rate.json": [("deploy", "--timezone", "Europe/Berlin"), ("deploy", "--router", "prefix")],
+    }
+    return [Question((verb, name, *more), {name: files[name]}) for name, each in words.items() for verb, *more in each]
+
+
 JOBS = """start: 2026-11-30 08:00
 slot: 30min
 budget: 90
@@ -455,6 +488,7 @@ def valid_questions(folder: Path) -> dict[str, list[Question]]:
         "plan.json": plan_file_questions(folder),
         "jobs": schedule_questions(),
         "answers": answer_questions(folder),
+        "files to run": files_questions(folder),
         "seed config": seed_config_questions(),
         "snapshot": snapshot_questions(folder),
     }

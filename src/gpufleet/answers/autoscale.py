@@ -79,7 +79,9 @@ def recommendation(best: Outcome, outcomes: Sequence[Outcome], traffic: Traffic,
         prewarm_lead_s=service.cold_start_s if best.preset in AHEAD else None,
         scales_to_zero=scales,
         why_zero=why,
-        saved_ratio=0.0 if static is None else 1 - best.replica_hours / static.replica_hours,
+        saved_ratio=0.0
+        if static is None or not static.replica_hours
+        else 1 - best.replica_hours / static.replica_hours,
         windows=[]
         if week is None
         else [

@@ -86,5 +86,5 @@ def alerts(
         epoch_tokens=epoch_tokens,
         catalog=load_catalog(catalog_dir),
     )
-    tell_files(found, alerts_page, out=out, force=force, diff=diff, output=output, out_file=out_file)
+    tell_files(found, alerts_page, plan=plan, out=out, force=force, diff=diff, output=output, out_file=out_file)
     return 0

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpufleet.cli.asking import Typed, asking
-from gpufleet.cli.emit import emit
+from gpufleet.cli.emit import emit, refuse_targets
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
@@ -42,6 +42,7 @@ def autoscale(
     from gpufleet.catalog.load import load_catalog
     from gpufleet.report.autoscale import autoscale_page
 
+    refuse_targets([None if out_file == "-" else out_file], [plan])
     write_money_in(currency)
     request = asked.request(AutoscaleRequest, plan)
     with replaying(request.verify):

@@ -91,5 +91,5 @@ def deploy(
         prometheus=prometheus,
         catalog=load_catalog(catalog_dir),
     )
-    tell_files(found, deployed_page, out=out, force=force, diff=diff, output=output, out_file=out_file)
+    tell_files(found, deployed_page, plan=plan, out=out, force=force, diff=diff, output=output, out_file=out_file)
     return 0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from gpufleet.cli.emit import TAKEN, current_umask, emit, write_whole
+from gpufleet.cli.emit import TAKEN, current_umask, emit, format_of, refuse_targets, rendered, write_whole
 from gpufleet.cli.interrupts import interrupts_held
 from gpufleet.cli.options import OutputFormat
 from gpufleet.errors import UsageError
@@ -53,13 +53,15 @@ def tell_files(
     found: A,
     page_of: Callable[[A, str | None], Page],
     *,
+    plan: str,
     out: str | None,
     force: bool,
     diff: str | None,
     output: OutputFormat | None,
     out_file: str | None,
 ) -> None:
-    """What a verb of files answers: its files in a folder and what they are, or how another folder differs."""
+    """What a verb of files answers to a `plan`: its files in a folder and what they are, or how another differs."""
+    refuse_targets([None if out_file == "-" else out_file], [plan, *([] if out is None else [out])])
     if force and out is None:
         raise UsageError("--force has no meaning here", expected="--out DIR beside it")
     if diff is not None:
@@ -68,6 +70,7 @@ def tell_files(
         tell_patch(differences(found, diff), out_file)
         return
     if out is not None:
+        rendered(found, page_of(found, out), output or format_of(out_file))  # what has no such form leaves no folder
         left = write_folder(found, out, force=force)
         found = found.model_copy(update={"notes": [*left, *found.notes]})
     emit(found, page_of(found, out), output, out_file)

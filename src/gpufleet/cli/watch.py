@@ -9,7 +9,7 @@ import typer
 
 from gpufleet.cli.alerts import BudgetOption, OffsetOption
 from gpufleet.cli.deploy import PlanArgument
-from gpufleet.cli.emit import emit
+from gpufleet.cli.emit import emit, refuse_targets
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 
@@ -50,6 +50,7 @@ def watch(
     from gpufleet.ask.watch.page import watched_page
     from gpufleet.catalog.load import load_catalog
 
+    refuse_targets([None if out_file == "-" else out_file], [plan])
     watched = Watch(
         plan,
         prometheus=prometheus,

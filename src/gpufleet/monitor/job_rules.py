@@ -362,17 +362,29 @@ def slow_training(copies: WatchedCopies, job: WatchedJob) -> Alert | None:
     )
 
 
-def of_time(name: str, series: str, limit: float, copies: WatchedCopies, **more: str) -> Alert:
+def of_time(
+    name: str,
+    series: str,
+    limit: float,
+    copies: WatchedCopies,
+    *,
+    severity: str,
+    summary: str,
+    action: str = "",
+    command: str = "",
+) -> Alert:
     """An alert on what is added up over the run, which is there while machines of it are seen."""
     recorded = own(series, copies)
-    said = {"action": "", "command": pods_command(copies), **more}
     return Alert(
         name=name,
         expression=f"{recorded} > {number(limit)}",
         for_s=AT_ONCE_S,
         labels=about("money" if series == SPENT else "time", copies),
+        severity=severity,
+        summary=summary,
+        action=action,
+        command=command or pods_command(copies),
         proof=Proof([constant(recorded, 1.1 * limit)], [constant(recorded, 0.9 * limit)], without=[*SOURCES]),
-        **said,
     )
 
 

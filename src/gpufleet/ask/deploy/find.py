@@ -54,7 +54,7 @@ from gpufleet.results.plan import Deployment
 LONGER_ANSWER = 3.0
 """Of the longest latency of the plan; a judgement."""
 OPTIONS_WORD = "--extra_llm_api_options"
-COMPOSE = "compose"
+COMPOSE, OWNED = "compose", "owned"
 OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN = "--shutdown-timeout"
@@ -246,7 +246,7 @@ def copies_of(group: Group, name: str, pool: str, tables: Catalog, image: str | 
         price_kind=d.price_kind,
         usd_per_hour=d.usd_per_hour,
         gpu=d.gpu,
-        gpus_per_machine=d.gpus_per_instance,
+        gpus_per_machine=d.gpus_per_instance if machine is None else min(d.gpus_per_instance, machine.gpu_count),
         vcpus=None if machine is None else machine.vcpus,
         requests_per_s=d.requests_per_s_capacity.value / d.replicas,
         most_requests=max(math.floor(d.largest_batch), 1),
@@ -330,7 +330,7 @@ def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str
     kind = d.price_kind.replace("_", " ")
     if target.rents and d.price_kind not in target.rents:
         yield f"The files rent {d.instance} on demand: buy {copies.machines} as {kind} for the account first"
-    elif not target.rents and d.price_kind != "on_demand":
+    elif not target.rents and d.price_kind not in (OWNED, "on_demand"):
         yield f"No file says how machines are paid for: rent {copies.machines}x {d.instance} as {kind} first"
     if copies.claim is not None and copies.most > 1:
         yield f"The claim {copies.claim} has to be ReadWriteMany: copies on several nodes mount it"
