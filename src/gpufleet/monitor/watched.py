@@ -25,7 +25,8 @@ class WatchedCopies:
     `requests_per_s` is the rate that was asked for, `requests_per_s_capacity` what the copies carry. `usd_per_hour` is
     of one machine. `most_running` is how many requests a copy answers at once. What `drafts` gives each sequence a step
     is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `most_machines` is
-    the most that a law of scaling may rent, where one runs; without one `machines` are all that are meant.
+    the most that a law of scaling may rent, where one runs; without one `machines` are all that are meant. Groups of one
+    `pool` share its machines.
     """
 
     name: str
@@ -56,6 +57,8 @@ class WatchedCopies:
     cloud: str = ""
     instance: str = ""
     region: str = ""
+    pool: int = 0
+    takes_every_length: bool = True
     most_machines: int | None = None
 
 
