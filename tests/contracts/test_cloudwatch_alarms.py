@@ -374,6 +374,19 @@ def test_machines_of_another_cloud_are_refused() -> None:
         gpufleet.watch_plan(elsewhere, "cloudwatch")
 
 
+def test_models_that_share_machines_are_refused_as_deploy_refuses_them() -> None:
+    load = {"rate": 2.0, "input_tokens": 500.0, "output_tokens": 100.0, "gpus": ["A100"], "clouds": ["aws"]}
+    shared = gpufleet.plan_fleet([gpufleet.ServeRequest(model, **load) for model in ("llama-3.1-8b", "qwen3-8b")])
+    assert shared.shared
+    for refuse in (
+        lambda: gpufleet.watch_plan(shared, "cloudwatch"),
+        lambda: gpufleet.deploy_plan(shared, "terraform-ecs", image=IMAGE),
+    ):
+        with pytest.raises(UsageError) as refused:
+            refuse()
+        assert "share machines" in f"{refused.value} {refused.value.found}"
+
+
 def test_the_same_plan_gives_the_same_bytes_and_alerts_say_which_fire_when_absent() -> None:
     again = gpufleet.watch_plan(plan(), "cloudwatch")
     assert again.model_dump() == written().model_dump()

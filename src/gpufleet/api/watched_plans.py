@@ -73,6 +73,8 @@ def watched_copies(group: Group, name: str, tables: Catalog) -> WatchedCopies:
         cloud=d.cloud,
         instance=d.instance,
         region=d.region,
+        pool=group.pool,
+        takes_every_length=list(group.shares) == [None],
     )
 
 

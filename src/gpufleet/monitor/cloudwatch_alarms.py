@@ -72,13 +72,24 @@ class Alarm:
 
 def watched_by(plan: WatchedPlan) -> Watching:
     """A group of alarms for each group of copies, and one for what they share."""
-    elsewhere = {copies.cloud for copies in plan.copies} - {"aws"}
-    if elsewhere:
-        found = ", ".join(sorted(cloud or "machines of your own" for cloud in elsewhere))
-        raise UsageError("CloudWatch sees aws alone", found=found, expected="--to prometheus")
+    found = not_on_ecs(plan)
+    if found is not None:
+        raise UsageError("alarms are on what runs on Amazon ECS", found=found, expected="--to prometheus")
     groups = [RuleGroup(copies.name, MINUTE, alerts=list(map(alert_of, alarms_of(copies)))) for copies in plan.copies]
     shared = RuleGroup(plan.copies[0].namespace, MINUTE, alerts=[alert_of(refused(plan))])
     return Watching([*groups, shared], [line for copies in plan.copies for line in unwatched_of(copies)])
+
+
+def not_on_ecs(plan: WatchedPlan) -> str | None:
+    """What of a plan `deploy --to terraform-ecs` does not write, so that no alarm could name it."""
+    elsewhere = {copies.cloud for copies in plan.copies} - {"aws"}
+    if elsewhere:
+        return ", ".join(sorted(cloud or "machines of your own" for cloud in elsewhere))
+    if len({copies.pool for copies in plan.copies}) < len(plan.copies):
+        return "models that share machines"
+    if not all(copies.takes_every_length for copies in plan.copies):
+        return "short prompts and long ones apart"
+    return "copies that come and go" if any(copies.most_machines is not None for copies in plan.copies) else None
 
 
 def alert_of(alarm: Alarm) -> Alert:

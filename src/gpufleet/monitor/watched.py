@@ -75,6 +75,7 @@ class WatchedCopies:
     is `accepted_tokens`. `port` and `metrics_path` are where a scraper reads the engine's metrics. `least_machines` and
     `most_machines` are those of the `law` of scaling, where one runs: `replicas` on `machines` are then the plan's for
     its whole rate. Without one they are all that are meant. Copies of a `job` end with it.
+    Groups of one `pool` share its machines.
     """
 
     name: str
@@ -105,6 +106,8 @@ class WatchedCopies:
     cloud: str = ""
     instance: str = ""
     region: str = ""
+    pool: int = 0
+    takes_every_length: bool = True
     most_machines: int | None = None
     least_machines: int | None = None
     law: ScalingLaw | None = None
