@@ -229,3 +229,31 @@ def test_so_few_requests_that_no_machine_is_needed_are_played_and_started() -> N
     result = gpufleet.autoscale(plan(), curve, documented=True, **said)
     assert 0 <= result.recommendation.saved_ratio <= 1
     assert gpufleet.deploy_plan(result).files
+
+
+@pytest.mark.parametrize(
+    "verb", [("deploy",), ("alerts",), ("watch", "--prometheus", "http://127.0.0.1:1")], ids=" ".join
+)
+def test_other_answers_are_said_to_be_no_plan_of_a_service(
+    verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("plan", "serve", "bge-m3", "--rate", "5/s", "--in", "64", "--gpus", "L4", "--out-file", "a.json")
+    assert main(list(asked)) == 0
+    capsys.readouterr()
+    assert main([verb[0], "a.json", *verb[1:]]) == 2
+    said = told(capsys)
+    assert "encoder" in said
+    assert "planned again" not in said
+    if verb[0] != "deploy":
+        Path("a.json").write_text(scaled("keda-rate").to_json(), encoding="utf-8")
+        assert main([verb[0], "a.json", *verb[1:]]) == 2
+        assert "deploy reads it" in told(capsys)
+
+
+def test_a_mix_is_named_where_a_plan_is_scaled(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rates.csv").write_text("t_s,rate_rps\n0,1\n3600,2\n", encoding="utf-8")
+    load = ("--rate", "5/s", "--in", "500", "--out", "100", "--clouds", "aws", "--gpus", "L4,L40S")
+    assert main(["mix", "llama-3.1-8b", *load, "--out-file", "mix.json"]) == 0
+    capsys.readouterr()
+    assert main(["autoscale", "mix.json", "--trace", "rates.csv"]) == 2
+    assert "a mix of machines" in told(capsys)

@@ -79,9 +79,7 @@ def recommendation(best: Outcome, outcomes: Sequence[Outcome], traffic: Traffic,
         prewarm_lead_s=service.cold_start_s if best.preset in AHEAD else None,
         scales_to_zero=scales,
         why_zero=why,
-        saved_ratio=0.0
-        if static is None or not static.replica_hours
-        else 1 - best.replica_hours / static.replica_hours,
+        saved_ratio=saved_beside(static, best),
         windows=[]
         if week is None
         else [
@@ -93,6 +91,11 @@ def recommendation(best: Outcome, outcomes: Sequence[Outcome], traffic: Traffic,
         machines=list(machines_over_time(best.played)),
         could_save=saving(best, outcomes, prices),
     )
+
+
+def saved_beside(static: Outcome | None, best: Outcome) -> float:
+    """The share of a fixed number's machine hours that a law saves; nothing where that number is none."""
+    return 0.0 if static is None or not static.replica_hours else 1 - best.replica_hours / static.replica_hours
 
 
 def machines_over_time(played: Played) -> Iterator[MachinesFrom]:

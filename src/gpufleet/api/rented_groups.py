@@ -13,7 +13,7 @@ from gpufleet.api.cold_starts import cold_start_of
 from gpufleet.catalog.engines import named_version
 from gpufleet.deploy.serving_copies import LEAST_START_S
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
-from gpufleet.inputs.plan_file import WITHOUT_SEAL, holds_scaling, is_mix, read_mix, read_plan, read_scaling
+from gpufleet.inputs.plan_file import WITHOUT_SEAL, holds_scaling, is_mix, read_mix, read_plan_to_rent, read_scaling
 from gpufleet.languages import MOST_OF_A_LABEL, distinct_names, service_name
 from gpufleet.records import dataclass
 from gpufleet.results.answer import Answer
@@ -78,7 +78,7 @@ class RentedPool:
 
 def read_rented(path: str) -> Rented:
     """What a file of a plan or of a mix says."""
-    return read_mix(path) if is_mix(path) else read_plan(path, PLAN_AGAIN)
+    return read_mix(path) if is_mix(path) else read_plan_to_rent(path, PLAN_AGAIN)
 
 
 def warnings_of(plan: Answer) -> list[str]:

@@ -44,6 +44,7 @@ OF_SERVICES = ({"rate_requests_per_s", "objectives"}, {"plans"})
 OF_SCALING, SCALE_AGAIN = frozenset({"plays", "recommendation", "machine"}), "Run autoscale again, with -o json."
 OTHER_ANSWERS = {
     ("laws of scaling", "AutoscaleResult"): OF_SCALING,
+    ("a mix of machines", "FleetMix"): OF_MIXES,
     ("the plan of a training run", "TrainingPlan"): {"deadline_s", "num_trained_parameters"},
     ("a fit of training", "TrainingFit"): {"largest", "num_trained_parameters"},
     ("the plan of an encoder's batch job", "EncoderBatchPlan"): {"deadline_s", "unit"},
@@ -61,7 +62,21 @@ P = TypeVar("P", bound=Planned)
 
 def read_plan(path: str | Path, hint: str = PLAN_AGAIN) -> ServePlan | FleetPlan:
     """The plan of a JSON file, of one model or of several; one that was edited is refused."""
-    content = content_of_plan(path)
+    return plan_of(path, content_of_plan(path), hint)
+
+
+def read_plan_to_rent(path: str | Path, hint: str) -> ServePlan | FleetPlan:
+    """The same for whoever starts or watches what it rents: other answers are said to be none that is rented so."""
+    content = read_json(path, WHAT, LARGEST_BYTES, EXPECTED)
+    found = other_answer(content) if isinstance(content, dict) else None
+    if found is not None:
+        reads = ", and deploy reads it" if found[1] == AutoscaleResult.__name__ else ""
+        raise UsageError(f"{str(path)!r} holds {found[0]}: no plan of a service{reads}", expected=EXPECTED)
+    return read_plan(path, hint)
+
+
+def plan_of(path: str | Path, content: dict[str, Any], hint: str) -> ServePlan | FleetPlan:
+    """The plan that a file holds."""
     kind: type[ServePlan | FleetPlan] = FleetPlan if "plans" in content else ServePlan
     return unedited(path, content, kind, WHAT, EXPECTED, hint)
 
@@ -189,11 +204,16 @@ def not_valid(path: str | Path, what: str, error: ValidationError, expected: str
 
 def refuse_other_answers(path: str | Path, content: dict[str, object]) -> None:
     """Refuse what other verbs wrote, by the fields that only they write."""
-    found = next((answer for answer, names in OTHER_ANSWERS.items() if names <= set(content)), None)
+    found = other_answer(content)
     if found is not None:
         what, reader = found
         hint = f"Plan its question again and compare the two by hand; Python reads it: gpufleet.{reader}."
         raise UsageError(f"{str(path)!r} holds {what}, which cannot be planned again", expected=EXPECTED, hint=hint)
+
+
+def other_answer(content: Mapping[str, object]) -> tuple[str, str] | None:
+    """What another verb wrote, in words and as Python calls it; None of the plan of a service."""
+    return next((answer for answer, names in OTHER_ANSWERS.items() if names <= set(content)), None)
 
 
 def holds_answer(path: str) -> bool:
