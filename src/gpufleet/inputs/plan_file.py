@@ -24,7 +24,7 @@ from gpufleet.results.job import BatchPlan, JobPlan, RentedJob
 from gpufleet.results.mix import FleetMix
 from gpufleet.results.plan import PlanBasis, ServePlan, ServicePlan
 from gpufleet.results.rented import RentedMachines
-from gpufleet.results.seal import SEAL, unlike_its_seal
+from gpufleet.results.seal import SEAL, Sealed, unlike_its_seal
 from gpufleet.results.training import TrainingDeployment, TrainingPlan
 from gpufleet.units import MB
 
@@ -58,6 +58,7 @@ AT_LEAST_ONE = ("instance_count", "replicas", "gpus_per_replica", "gpus_per_inst
 NOT_NEGATIVE = ("price_per_instance_usd_per_hour", "usd_per_hour", "idle_gpus", "batch", "largest_batch")
 Planned = ServePlan | FleetPlan | JobPlan
 P = TypeVar("P", bound=Planned)
+A = TypeVar("A", bound=Sealed)
 
 
 def read_plan(path: str | Path, hint: str = PLAN_AGAIN) -> ServePlan | FleetPlan:
@@ -89,18 +90,7 @@ def is_mix(path: str | Path) -> bool:
 
 def read_mix(path: str | Path) -> FleetMix:
     """The mix of a JSON file; one that was edited, or has no seal, is refused."""
-    content = read_json(path, MIX, LARGEST_BYTES, OF_MIX)
-    if not isinstance(content, dict) or "schema_version" not in content:
-        raise UsageError(f"{str(path)!r} is not {MIX}", expected=OF_MIX)
-    of_this_form(path, MIX, content)
-    if SEAL not in content:
-        raise UsageError(f"the mix {str(path)!r} {WITHOUT_SEAL}", hint=MIX_AGAIN)
-    content.pop(CURRENCY_KEY, None)
-    refuse_edited(str(path), content, MIX_AGAIN)
-    try:
-        return FleetMix.model_validate(content)
-    except ValidationError as error:
-        raise not_valid(path, MIX, error, OF_MIX) from error
+    return sealed(path, FleetMix, MIX, OF_MIX, MIX_AGAIN)
 
 
 def holds_scaling(path: str | Path) -> bool:
@@ -111,21 +101,26 @@ def holds_scaling(path: str | Path) -> bool:
 
 def read_scaling(path: str | Path) -> AutoscaleResult:
     """Laws of scaling that `autoscale -o json` wrote, with their plan; a file that was edited is refused."""
-    content = read_json(path, SCALING, LARGEST_BYTES, EXPECTED_OF_SCALING)
-    if not isinstance(content, dict) or "schema_version" not in content:
-        raise UsageError(f"{str(path)!r} is not {SCALING}", expected=EXPECTED_OF_SCALING)
-    of_this_form(path, SCALING, content)
-    if SEAL not in content:
-        raise UsageError(f"{SCALING}, {str(path)!r}, {WITHOUT_SEAL}", hint=SCALE_AGAIN)
-    content.pop(CURRENCY_KEY, None)
-    refuse_edited(str(path), content, SCALE_AGAIN)
-    try:
-        found = AutoscaleResult.model_validate(content)
-    except ValidationError as error:
-        raise not_valid(path, SCALING, error, EXPECTED_OF_SCALING) from error
+    found = sealed(path, AutoscaleResult, SCALING, EXPECTED_OF_SCALING, SCALE_AGAIN)
     if found.plan is not None:
         refuse_contradictions(str(path), found.plan, SCALE_AGAIN)
     return found
+
+
+def sealed(path: str | Path, kind: type[A], what: str, expected: str, hint: str) -> A:
+    """The answer of a JSON file that says of itself that nobody edited it."""
+    content = read_json(path, what, LARGEST_BYTES, expected)
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise UsageError(f"{str(path)!r} is not {what}", expected=expected)
+    of_this_form(path, what, content)
+    if SEAL not in content:
+        raise UsageError(f"{what}, {str(path)!r}, {WITHOUT_SEAL}", hint=hint)
+    content.pop(CURRENCY_KEY, None)
+    refuse_edited(str(path), content, hint)
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise not_valid(path, what, error, expected) from error
 
 
 def holds_job(path: str | Path) -> bool:
