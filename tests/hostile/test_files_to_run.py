@@ -244,10 +244,6 @@ def test_other_answers_are_said_to_be_no_plan_of_a_service(
     said = told(capsys)
     assert "encoder" in said
     assert "planned again" not in said
-    if verb[0] != "deploy":
-        Path("a.json").write_text(scaled("keda-rate").to_json(), encoding="utf-8")
-        assert main([verb[0], "a.json", *verb[1:]]) == 2
-        assert "deploy reads it" in told(capsys)
 
 
 def test_a_mix_is_named_where_a_plan_is_scaled(capsys: pytest.CaptureFixture[str]) -> None:

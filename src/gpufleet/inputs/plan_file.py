@@ -71,8 +71,7 @@ def read_plan_to_rent(path: str | Path, hint: str) -> ServePlan | FleetPlan:
     content = read_json(path, WHAT, LARGEST_BYTES, EXPECTED)
     found = other_answer(content) if isinstance(content, dict) else None
     if found is not None:
-        reads = ", and deploy reads it" if found[1] == AutoscaleResult.__name__ else ""
-        raise UsageError(f"{str(path)!r} holds {found[0]}: no plan of a service{reads}", expected=EXPECTED)
+        raise UsageError(f"{str(path)!r} holds {found[0]}: no plan of a service", expected=EXPECTED)
     return read_plan(path, hint)
 
 
