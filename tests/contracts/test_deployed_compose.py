@@ -57,6 +57,16 @@ def test_files_hold_what_the_plan_rents_and_nothing_twice(number: int) -> None:
     assert {int(gpu) for gpus in given for gpu in gpus} <= set(range(int(plan.answer.gpus_per_instance)))
 
 
+def test_copies_in_containers_are_not_told_ports_and_gpus_by_hand() -> None:
+    plan = gpufleet.plan_serve(
+        "llama-3.1-8b", rate="60/s", input_tokens=500, output_tokens=100, gpus=["A100"], clouds=["aws"], rows=20
+    )
+    one = next(d for d in plan.deployments if d.instance_count == 1 and d.replicas > 1)
+    assert any("CUDA_VISIBLE_DEVICES" in note for note in (one.launch.notes if one.launch else []))
+    found = gpufleet.deploy_plan(plan.model_copy(update={"deployments": [one]}), "compose", image=IMAGE)
+    assert not any("CUDA_VISIBLE_DEVICES" in note for note in found.notes)
+
+
 FAULTS = {
     "misspelt key": lambda s: s.__setitem__("enviroment", {}),
     "number as a port": lambda s: s.__setitem__("ports", [8000]),

@@ -346,16 +346,14 @@ def plan_file_questions(folder: Path) -> list[Question]:
         Question(("alerts", "one.json", "--to", "grafana", "--seed-thresholds", "--out", "folder"), one),
         Question(("alerts", "job.json"), job),
         Question(("alerts", "job.json", "--to", "grafana", "--out", "folder"), job),
+        *files_questions(folder),
         *of_job,
         Question(("spot", "job.json", "--draws", "20"), job),
     ]
 
 
-UNREACHED = ("--prometheus", "http://127.0.0.1:1")
-
-
 def files_questions(folder: Path) -> list[Question]:
-    """Plans, mixes and laws of scaling from which files are written, or beside which copies are watched."""
+    """Plans, mixes and laws of scaling from which files are written; `watch` asks a server: it has tests of its own."""
     limits = ("--slo", "ttft.p95<2s")
     main([*SERVE, *limits, "--out-file", str(folder / "limited.json")])
     (folder / "rates.csv").write_text(RATES, encoding="utf-8")
@@ -374,10 +372,8 @@ def files_questions(folder: Path) -> list[Question]:
             ("deploy", "--diff", "."),
             ("alerts", "--diff", "."),
             ("alerts", "--to", "alertmanager"),
-            ("watch", *UNREACHED, "--budget", "1000/day"),
-            ("watch", "--metrics", UNREACHED[1]),
         ],
-        "mix.json": [("deploy", "--router", "priority"), ("alerts", "--budget", "9000/mo"), ("watch", *UNREACHED)],
+        "mix.json": [("deploy", "--router", "priority"), ("alerts", "--budget", "9000/mo")],
         "hpa.json": [("deploy", "--prometheus", "http://a:9090"), ("deploy", "--to", "eksctl", "--out", "folder")],
         "keda-cron-rate.json": [("deploy", "--timezone", "Europe/Berlin"), ("deploy", "--router", "prefix")],
     }
@@ -488,7 +484,6 @@ def valid_questions(folder: Path) -> dict[str, list[Question]]:
         "plan.json": plan_file_questions(folder),
         "jobs": schedule_questions(),
         "answers": answer_questions(folder),
-        "files to run": files_questions(folder),
         "seed config": seed_config_questions(),
         "snapshot": snapshot_questions(folder),
     }

@@ -25,6 +25,7 @@ NO_CHECKPOINT = "path/to"
 USUAL_HOST = "x86_64"
 FRACTION_DIGITS, ROUNDING = 4, 1e-6
 VISIBLE_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
+SHARING = "replicas share a machine, each with a --port and GPUs of its own"
 OPTIONS_FILE = "extra-llm-api-options.yaml"
 CACHE_OF_VLLM = {"fp8": "fp8", "bf16": "bfloat16", "fp16": "float16"}
 CACHE_OF_SGLANG = {"fp8": "fp8_e4m3", "bf16": "bf16"}
@@ -419,7 +420,7 @@ def neighbour_notes(replica: Replica) -> list[str]:
     size, variable = replica.layout.num_devices, VISIBLE_DEVICES.get(replica.vendor)
     first, second = (",".join(str(n) for n in range(k * size, (k + 1) * size)) for k in (0, 1))
     by = f": {variable}={first} before the first, {second} before the next" if variable else ""
-    return [f"{replica.replicas_per_machine} replicas share a machine, each with a --port and GPUs of its own{by}"]
+    return [f"{replica.replicas_per_machine} {SHARING}{by}"]
 
 
 def written_fraction(fraction: float) -> float:

@@ -108,7 +108,7 @@ def prometheus_rule(plan: WatchedPlan, groups: Sequence[RuleGroup]) -> dict[str,
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": metadata(plan, "gpufleet"),
+        "metadata": metadata(plan, plan.copies[0].name),
         "spec": rules_document(groups),
     }
 

@@ -25,7 +25,7 @@ from gpufleet.ask.deploy.shape import DeployedPlan
 from gpufleet.ask.deploy.targets import TARGETS, target_named
 from gpufleet.catalog.engine_flags import engine_flags
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.deploy.launch import OPTIONS_FILE
+from gpufleet.deploy.launch import OPTIONS_FILE, SHARING
 from gpufleet.deploy.serving_copies import (
     LEAST_BUSY,
     LEAST_GRACE_S,
@@ -325,7 +325,7 @@ def bought(pool: RentedPool) -> str:
 
 def said_of(group: Group, copies: ServingCopies, target: Target) -> Iterator[str]:
     """What has to be done or is not known of one group."""
-    yield from group.launch.notes
+    yield from (note for note in group.launch.notes if SHARING not in note)
     d = group.deployment
     kind = d.price_kind.replace("_", " ")
     if target.rents and d.price_kind not in target.rents:
