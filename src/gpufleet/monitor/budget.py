@@ -61,7 +61,7 @@ class Budget:
             raise UsageError(
                 f"the budget does not pay one {dearest.instance} for an hour",
                 found=f"{self.usd:g} USD a {self.period}",
-                expected=f"{dearest.usd_per_hour:g} USD or more",
+                expected=f"{dearest.usd_per_hour:g} USD a {self.period} or more",
             )
 
 
