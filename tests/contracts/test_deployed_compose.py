@@ -24,14 +24,17 @@ MODELS = ("llama-3.1-8b", "qwen3-32b", "gpt-oss-20b")
 
 @lru_cache
 def on_one_machine(number: int) -> ServePlan:
-    """A plan whose answer is one machine, drawn by its number."""
+    """A plan whose answer is one machine, drawn by its number, at a rate that one carries."""
     drawn = random.Random(number)
     engine, gpus = drawn.choice(("vllm", "sglang", "tensorrt-llm")), drawn.choice((["A100"], ["H100"], ["MI300X"]))
     said: dict[str, Any] = {"engine": "vllm" if gpus == ["MI300X"] else engine, "gpus": gpus, "rows": 20}
-    rate = f"{drawn.choice((2, 8, 20, 40))}/s"
-    plan = gpufleet.plan_serve(drawn.choice(MODELS), rate=rate, input_tokens=500, output_tokens=100, **said)
-    one = next(d for d in sorted(plan.deployments, key=lambda d: -d.replicas) if d.instance_count == 1)
-    return plan.model_copy(update={"deployments": [one]})
+    model, rate = drawn.choice(MODELS), drawn.choice((2.0, 8.0, 20.0, 40.0))
+    while True:
+        plan = gpufleet.plan_serve(model, rate=rate, input_tokens=500, output_tokens=100, **said)
+        alone = [d for d in plan.deployments if d.instance_count == 1]
+        if alone:
+            return plan.model_copy(update={"deployments": [max(alone, key=lambda d: d.replicas)]})
+        rate /= 2
 
 
 def compose(found: DeployedPlan) -> Any:
