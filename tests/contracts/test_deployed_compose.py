@@ -24,7 +24,7 @@ MODELS = ("llama-3.1-8b", "qwen3-32b", "gpt-oss-20b")
 
 @lru_cache
 def on_one_machine(number: int) -> ServePlan:
-    """A plan whose answer is one machine, drawn by its number, at a rate that one carries."""
+    """A plan whose answer is one machine, drawn by its number, at a rate that one carries, by an engine that has it."""
     drawn = random.Random(number)
     engine, gpus = drawn.choice(("vllm", "sglang", "tensorrt-llm")), drawn.choice((["A100"], ["H100"], ["MI300X"]))
     said: dict[str, Any] = {"engine": "vllm" if gpus == ["MI300X"] else engine, "gpus": gpus, "rows": 20}
@@ -34,6 +34,8 @@ def on_one_machine(number: int) -> ServePlan:
         alone = [d for d in plan.deployments if d.instance_count == 1]
         if alone:
             return plan.model_copy(update={"deployments": [max(alone, key=lambda d: d.replicas)]})
+        if not plan.deployments:
+            said["engine"] = "vllm"
         rate /= 2
 
 
