@@ -6,12 +6,18 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.cli.deploy import DiffOption, FolderOption, ForceOption, PlanArgument
+from gpufleet.cli.deploy import DiffOption, FolderOption, ForceOption
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.questions.words import FileUse
 
 app = verb()
 
+PlanArgument = Annotated[
+    str,
+    typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan', 'mix' or 'autoscale' wrote with -o json."),
+    FileUse.READ,
+]
 ReaderOption = Annotated[
     str,
     typer.Option(

@@ -172,4 +172,11 @@ def one_machine(copies: Copies) -> str | None:
     return None if machines == 1 else f"{machines} machines"
 
 
-TARGET = Target("compose", "Docker Compose", lambda copies: list(compose_files(copies)), compose_steps, one_machine)
+TARGET = Target(
+    "compose",
+    "Docker Compose",
+    lambda copies: list(compose_files(copies)),
+    compose_steps,
+    one_machine,
+    has_ports=True,
+)

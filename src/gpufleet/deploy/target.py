@@ -32,7 +32,8 @@ class Target:
 
     `title` is its name in a sentence. `rents` are the price kinds at which its files rent machines, none where machines
     have to be there before; `deals_out`: its files share the requests of a model among groups of copies;
-    `in_cluster`: a cluster of Kubernetes holds its secrets and volumes.
+    `in_cluster`: a cluster of Kubernetes holds its secrets and volumes; `has_ports`: equal copies have no one address
+    without a router.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Target:
     rents: Sequence[str] = ()
     deals_out: bool = False
     in_cluster: bool = False
+    has_ports: bool = False
 
 
 def by_pool(copies: Copies) -> list[list[ServingCopies]]:

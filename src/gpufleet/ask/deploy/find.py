@@ -54,7 +54,7 @@ from gpufleet.results.plan import Deployment
 LONGER_ANSWER = 3.0
 """Of the longest latency of the plan; a judgement."""
 OPTIONS_WORD = "--extra_llm_api_options"
-COMPOSE, OWNED = "compose", "owned"
+OWNED = "owned"
 OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 PLAN_FILE, README = "gpufleet.json", "README.md"
 SHUTDOWN = "--shutdown-timeout"
@@ -114,7 +114,9 @@ def deploy_plan(
         price_sources=read.price_sources,
         grade=read.grade,
         notes=list(
-            dict.fromkeys([*warnings_of(read), *apart(groups), *dealt_out(copies, to), *notes, *disks(copies, target)])
+            dict.fromkeys(
+                [*warnings_of(read), *apart(groups), *dealt_out(copies, target), *notes, *disks(copies, target)]
+            )
         ),
     )
     if scaled is not None and scaling is not None:
@@ -191,9 +193,9 @@ def apart(groups: Sequence[Group]) -> Iterator[str]:
         yield f"Machines stand in {' and '.join(places)}, with a cluster for each: apply each folder in its own"
 
 
-def dealt_out(copies: Sequence[ServingCopies], to: str) -> Iterator[str]:
+def dealt_out(copies: Sequence[ServingCopies], target: Target) -> Iterator[str]:
     """What a router needs beside the copies."""
-    if to != COMPOSE and any(one.routing is not None for one in copies):
+    if target.in_cluster and any(one.routing is not None for one in copies):
         yield "A router runs twice, on nodes without GPUs, with half a core and 256 MiB each"
     if len({(one.cloud, one.region) for one in copies if one.routing is not None}) > 1:
         yield "The router deals out in one cluster alone: copies of two places need a balancer between the clusters"
@@ -206,7 +208,7 @@ def routing_of(one: ServingCopies, every: Sequence[ServingCopies], target: Targe
     """
     if target.deals_out:
         return None
-    several = sum(other.service == one.service for other in every) > 1 or (target.name == COMPOSE and one.replicas > 1)
+    several = sum(other.service == one.service for other in every) > 1 or (target.has_ports and one.replicas > 1)
     return said or ((WEIGHTS if len(one.shares) > 1 else LEAST_BUSY) if several else None)
 
 
